@@ -50,7 +50,7 @@ class FilledIndex:
     generation_id: GenerationId
     dimensions: int = DIMENSIONS
 
-    async def embed_query(self, text: str) -> Any:
+    async def embed_query(self, text: str, **_: object) -> Any:
         """See `livedex.pipeline.search.engine.QueryEmbedder`."""
         return (await self.embedder.embed([text], kind="query"))[0]
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from livedex.pipeline.costs.charges import VersionAccount
 from livedex.pipeline.errors import ClaimLostError, LivedexError, RejectedError
 from livedex.pipeline.model import GenerationId, PassageId, TenantId
 from livedex.pipeline.runtime.backoff import CLAIM_POLL
@@ -47,6 +48,8 @@ class ClaimedPassageEmbedder:
         tenant_id: TenantId,
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
+        *,
+        account: VersionAccount | None = None,
     ) -> list[RejectedError]:
         """Embed passages; return once each is stored, by this process or another.
 
@@ -54,6 +57,7 @@ class ClaimedPassageEmbedder:
             tenant_id: of the passages.
             generation_id: of the vectors.
             passages: ids and texts.
+            account: the version that they are embedded for.
 
         Returns:
             an error for each passage that the model rejects.
@@ -61,7 +65,9 @@ class ClaimedPassageEmbedder:
         pending, rejected, polls = dict(passages), list[RejectedError](), 0
         while pending:
             try:
-                result, found = await self._embed_claimable(tenant_id, generation_id, pending)
+                result, found = await self._embed_claimable(
+                    tenant_id, generation_id, pending, account
+                )
             except ClaimLostError:
                 # the process was suspended, and others may have embedded the passages: claim again
                 continue
@@ -100,18 +106,28 @@ class ClaimedPassageEmbedder:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _embed_claimable(
-        self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        texts: Mapping[PassageId, str],
+        account: VersionAccount | None = None,
     ) -> tuple[ClaimResult, list[RejectedError]]:
         """Embed passages that no other process has claimed; return the claims and the rejections.
 
         A cancelled caller does not cancel the request in flight, which keeps its claims.
         """
-        task = asyncio.create_task(self._claim_and_embed(tenant_id, generation_id, dict(texts)))
+        task = asyncio.create_task(
+            self._claim_and_embed(tenant_id, generation_id, dict(texts), account)
+        )
         self._track(task)
         return await asyncio.shield(task)
 
     async def _claim_and_embed(
-        self, tenant_id: TenantId, generation_id: GenerationId, texts: Mapping[PassageId, str]
+        self,
+        tenant_id: TenantId,
+        generation_id: GenerationId,
+        texts: Mapping[PassageId, str],
+        account: VersionAccount | None,
     ) -> tuple[ClaimResult, list[RejectedError]]:
         """Claim passages, embed those that were claimed, then release them.
 
@@ -127,7 +143,9 @@ class ClaimedPassageEmbedder:
             ours = [(passage, text) for passage, text in texts.items() if passage in result.claimed]
             if not ours:
                 return result, []
-            return result, await self._embedder.embed(tenant_id, generation_id, ours)
+            return result, await self._embedder.embed(
+                tenant_id, generation_id, ours, account=account
+            )
         finally:
             self._requests.subtract(keys)
             unused = [key for key in keys if self._requests[key] <= 0]

@@ -22,6 +22,7 @@ from livedex.pipeline.events.event import (
     DeadLetterData,
     Event,
     ManifestRef,
+    Synced,
 )
 
 _TOLD = {
@@ -29,7 +30,7 @@ _TOLD = {
     "TENANT/DOCUMENT. A record without a value is a delete.",
     CHUNKED: "A manifest stands in the database. Between the stages: identity and version alone.",
     EMBEDDED: "Every passage of a manifest has its vector. Between the stages.",
-    SYNCED: "A version of a document is visible. Other systems read here.",
+    SYNCED: "A version of a document is visible, and what it took. Other systems read here.",
     DEAD: "An event that cannot be processed, with its exact bytes where they fit. Other "
     "systems read here.",
 }
@@ -47,7 +48,7 @@ def describe() -> dict[str, Any]:
 
     for topic, takes in ((CHANGED, changed), (CHUNKED, step), (EMBEDDED, step)):
         broker.subscriber(topic, title=topic, description=_TOLD[topic])(takes)
-    broker.publisher(SYNCED, title=SYNCED, description=_TOLD[SYNCED], schema=Event[ManifestRef])
+    broker.publisher(SYNCED, title=SYNCED, description=_TOLD[SYNCED], schema=Event[Synced])
     broker.publisher(DEAD, title=DEAD, description=_TOLD[DEAD], schema=Event[DeadLetterData])
     made = AsyncAPI(
         broker,

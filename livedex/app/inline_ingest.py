@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import TypeAlias
 
 from livedex.app.wiring import AppContext
+from livedex.pipeline.costs.charges import VersionAccount
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import RejectedError
@@ -46,6 +47,7 @@ class InlineIngest:
         )
         self._prepared: PreparedVersion | None = None
         self._vectors: dict[PassageId, Vector] = {}
+        self._account: VersionAccount | None = None
 
     async def get(
         self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str
@@ -81,13 +83,22 @@ class InlineIngest:
         tenant_id: TenantId,
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
+        *,
+        account: VersionAccount | None = None,
     ) -> list[RejectedError]:
         """See `livedex.pipeline.stages.embed.PassageEmbedder`; the vectors of a model in this
         process get into the store with the version.
         """
         self.embedded += len(passages)
         if self._early is None:
-            return await self._gatherer.embed(tenant_id, generation_id, passages)
+            if self._account is None and self._prepared is not None:  # it has no manifest row
+                draft = self._prepared.draft
+                self._account = VersionAccount(
+                    draft.document_id, draft.fence, draft.attributes.source
+                )
+            return await self._gatherer.embed(
+                tenant_id, generation_id, passages, account=self._account
+            )
         refused = list[RejectedError]()
         found = await self._early.of([text for _, text in passages])
         for passage_id, text in passages:
@@ -103,7 +114,11 @@ class InlineIngest:
         return (
             SyncResult(current=False)
             if self._prepared is None
-            else await self._store.sync_prepared(self._prepared, self._vectors)
+            else await self._store.sync_prepared(
+                self._prepared,
+                self._vectors,
+                None if self._account is None else self._account.embedded,
+            )
         )
 
     def close(self) -> None:

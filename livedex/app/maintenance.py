@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from livedex.app.wiring import AppContext
 from livedex.pipeline.errors import LivedexError
 from livedex.pipeline.search.word_statistics import recount_words, refresh_word_statistics
+from livedex.pipeline.store.cost_ledger import CostLedger
 from livedex.pipeline.store.documents.document_fields import FieldSettings, index_outdated_fields
 from livedex.pipeline.store.documents.keyword_rebuild import rewrite_outdated_passages
 from livedex.pipeline.store.documents.vector_index import maintain_vector_index
@@ -39,6 +40,7 @@ async def maintain(s: AppContext, stop: asyncio.Event) -> None:
         (3600.0, clear_limits),
         (3600.0, clear_deliveries),
         (3600.0, clear_notices),
+        (3600.0, merge_costs),
     ]
     due = [time.monotonic() + min(interval, 60.0) for interval, _ in jobs]
     while not stop.is_set():
@@ -137,3 +139,10 @@ async def clear_notices(s: AppContext) -> None:
     for tenant_id in await s.database.tenants():
         async with s.database.tenant(tenant_id, "clear notices") as connection:
             await connection.execute(sql("clear_notices"), tenant_id)
+
+
+async def merge_costs(s: AppContext) -> None:
+    """Merge the rows of past days in the ledger of costs."""
+    ledger = CostLedger(s.database)
+    for tenant_id in await s.database.tenants():
+        await ledger.merge_past_days(tenant_id)

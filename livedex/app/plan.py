@@ -5,9 +5,7 @@ vectors are there. Nothing is published.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,9 @@ from livedex.app.folder_scan import (
 from livedex.app.progress_bar import progress_bar
 from livedex.connectors.filesystem.comparison import FolderComparison
 from livedex.connectors.filesystem.reconciler import DELETE_LIMIT_MIN_DOCUMENTS
+from livedex.pipeline.costs.money import rounded_amount
+from livedex.pipeline.costs.price_list import load_price_list
+from livedex.pipeline.costs.token_counts import estimate_tokens
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.settings.settings import Settings
@@ -31,16 +32,6 @@ from livedex.pipeline.store.postgres.statements import sql
 
 if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
-
-# Source: OpenAI, "What are tokens and how to count them": one token is about four characters of
-# English
-CHARACTERS_PER_TOKEN = 4
-USD_PER_MILLION_TOKENS: Mapping[str, Decimal] = {
-    "openai:text-embedding-3-small": Decimal("0.02"),
-    "openai:text-embedding-3-large": Decimal("0.13"),
-    "openai:text-embedding-ada-002": Decimal("0.10"),
-}
-"""Source: OpenAI's price list, "Embeddings", standard processing."""
 
 
 @dataclass
@@ -78,8 +69,12 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """About as many tokens."""
-        return -(-self.characters_to_embed // CHARACTERS_PER_TOKEN)
+        """About as many tokens: the sum of the texts' estimates, as in the bills of a sync."""
+        return sum(
+            estimate_tokens(characters)
+            for hash_, characters in self.passages.items()
+            if hash_ not in self.known
+        )
 
 
 async def plan_without_index(source: FolderSource, settings: Settings, data: Path) -> Plan:
@@ -165,20 +160,13 @@ async def _add_file(
         plan.passages |= {piece.hash: len(piece.content) for piece in cut.pieces}
 
 
-FREE = {"amount": "0", "currency": "USD"}
-_FREE_EMBEDDERS = ("local", "ollama:")
-"""Models that run on machines of one's own."""
-
-
 def estimate_price(settings: Settings, tokens: int) -> dict[str, str] | None:
     """Return what the provider asks for as many tokens, `FREE` for models on machines of one's
     own, or None where the price is not known.
+
+    Raises:
+        ConfigError: the file of LIVEDEX_PRICES is missing or invalid.
     """
-    if settings.embedder.strip().startswith(_FREE_EMBEDDERS):
-        return FREE
-    rate = None if settings.embedder_url else USD_PER_MILLION_TOKENS.get(settings.embedder)
-    if rate is None:
-        return None
-    amount = (rate * tokens / 1_000_000).quantize(Decimal("0.000001"), ROUND_HALF_UP)
-    shown = f"{amount:f}"
-    return {"amount": shown if amount % Decimal("0.0001") else shown[:-2], "currency": "USD"}
+    prices = load_price_list(settings.prices)
+    price = prices.price(settings.embedder, url=settings.embedder_url)
+    return None if price is None else rounded_amount(price.cost(tokens))

@@ -21,11 +21,15 @@ from livedex.app.logging_setup import JsonFormatter, SingleLineFormatter
 from livedex.pipeline.api.initial_load_report import InitialLoadReport
 from livedex.pipeline.ask.ask_engine import AskEngine
 from livedex.pipeline.chat.chat_model_factory import build_chat_model
+from livedex.pipeline.costs.bill import ModelPrice
+from livedex.pipeline.costs.price_list import NO_CHARGE, load_price_list
+from livedex.pipeline.embedding.embedder import Embedder, TextKind
 from livedex.pipeline.embedding.embedder_factory import build_embedder
 from livedex.pipeline.embedding.query_embedder import QUERY_DEADLINE_S
 from livedex.pipeline.embedding.service import EmbeddingService
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.events.consumer_lag import ConsumerLag
+from livedex.pipeline.model import TenantId
 from livedex.pipeline.rerank.reranker_factory import build_reranker
 from livedex.pipeline.rerank.reranking_engine import RerankingEngine
 from livedex.pipeline.runtime.health import ProcessHealth
@@ -38,6 +42,7 @@ from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.stages.document_chunker import ChunkerConfig
 from livedex.pipeline.stages.remote_content import ContentFetcher
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
+from livedex.pipeline.store.cost_ledger import CostLedger
 from livedex.pipeline.store.database import Database, open_database
 from livedex.pipeline.store.dead_letter_store import DeadLetterStore
 from livedex.pipeline.store.documents.active_generation import ActiveGeneration
@@ -53,6 +58,7 @@ from livedex.pipeline.store.postgres.connection_budget import (
     read_server_capacity,
 )
 from livedex.pipeline.store.protocol import BlobStore
+from livedex.pipeline.store.query_counter import QueryCounter
 from livedex.pipeline.store.schema.database_roles import DatabaseRoles
 from livedex.pipeline.store.schema.migrator import check_server, migrate, open_connection
 
@@ -72,6 +78,7 @@ class AppContext:
         claims: None where no other process can embed, or nobody is paid for it.
         tell: notes that a component is unavailable and why, or, with None, that it works.
         ask: answers questions.
+        costs: the ledger of embedding costs.
         publishing: connections for publishing to the queue of the database, and for acknowledging.
         fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who
             sends one is told so.
@@ -97,6 +104,7 @@ class AppContext:
     fetcher: ContentFetcher | None = None
     publishing: int = 2
     ask: AskEngine = field(kw_only=True)
+    costs: CostLedger = field(kw_only=True)
     first_load: InitialLoadReport = field(default_factory=InitialLoadReport)
 
     @property
@@ -162,24 +170,37 @@ async def open_app_context(
                 f"LIVEDEX_TEXT_SEARCH_CONFIG is {settings.text_search_config}: PostgreSQL "
                 "has no such configuration (\\dF lists them)"
             )
-        store = PgVectorStore(
-            database,
-            text_search_config=settings.text_search_config,
-            searched_metadata=settings.searched_metadata_keys,
-        )
         embedder = build_embedder(
             settings.embedder,
             url=settings.embedder_url,
             api_key=settings.embedder_api_key,
             dimensions=settings.dimensions,
         )
+        model = _model_price(settings, embedder)
+        store = PgVectorStore(
+            database,
+            text_search_config=settings.text_search_config,
+            searched_metadata=settings.searched_metadata_keys,
+            model=model,
+        )
+        costs = CostLedger(database)
+        queries = QueryCounter(costs, model)
+        stack.push_async_callback(queries.close)
+        observer = EmbeddingMetrics(metrics, model)
+
+        def count_query(tenant_id: TenantId, tokens: int) -> None:
+            queries.count(tenant_id, tokens)
+            observer.counted("query", tokens)
+
         teller = await stack.enter_async_context(open_health_reporter(operations))
         embeddings = EmbeddingService(
             embedder,
             dimensions=settings.dimensions,
-            observer=EmbeddingMetrics(metrics),
+            observer=observer,
             on_health=lambda ok, reason: teller("embedder", None if ok else reason),
             query_deadline_s=QUERY_DEADLINE_S if query_deadline_s is None else query_deadline_s,
+            count_query=count_query,
+            count_documents=lambda tokens: observer.counted("document", tokens),
         )
         stack.push_async_callback(embeddings.close)
         generations = ActiveGeneration(
@@ -233,7 +254,20 @@ async def open_app_context(
             contents if settings.fetch.enabled else None,
             budget.publishing,
             ask=ask,
+            costs=costs,
         )
+
+
+def _model_price(settings: Settings, embedder: Embedder) -> ModelPrice:
+    """Return the name of the model and its price.
+
+    Raises:
+        ConfigError: the file of LIVEDEX_PRICES is missing or invalid.
+    """
+    price = load_price_list(settings.prices).price(settings.embedder, url=settings.embedder_url)
+    if price is None and getattr(embedder, "in_process", False) is True:
+        price = NO_CHARGE
+    return ModelPrice(embedder.model_id, price)
 
 
 async def _database_urls(
@@ -276,13 +310,20 @@ async def _migrate(owner_url: str, roles: DatabaseRoles) -> None:
 class EmbeddingMetrics:
     """Turns what the embedding service observes into metrics."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Metrics, model: ModelPrice) -> None:
+        self._metrics, self._model = metrics, model
 
     def embedded(self, texts: int, characters: int) -> None:
         """Texts of documents were answered with vectors."""
         self._metrics.embedded_texts_total.inc(texts)
         self._metrics.embedded_characters_total.inc(characters)
+
+    def counted(self, kind: TextKind, tokens: int) -> None:
+        """Tokens were embedded."""
+        self._metrics.embedding_tokens_total.labels(kind).inc(tokens)
+        cost = self._model.cost(tokens)
+        if cost:
+            self._metrics.embedding_cost_dollars_total.labels(kind).inc(float(cost))
 
     def requested(self, outcome: str) -> None:
         """A request ended: ok, retry, rejected or outage."""

@@ -53,7 +53,7 @@ def plan(folder: Path, data: Path, as_json: bool) -> int:
 
 
 def _price_line(cost: dict[str, str] | None) -> str:
-    from livedex.app.plan import FREE
+    from livedex.pipeline.costs.money import FREE
 
     if cost is None:
         return "price: unknown for this embedder"

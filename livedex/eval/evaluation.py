@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from livedex.app.plan import CHARACTERS_PER_TOKEN
 from livedex.eval.judged_set import JudgedSet, Question, fold_text, snippet_name
 from livedex.eval.measures import measure_names, measure_rankings
 from livedex.eval.paired_bootstrap import Difference, compare_paired
 from livedex.eval.search_target import SearchTarget
+from livedex.pipeline.costs.token_counts import estimate_total
 from livedex.pipeline.errors import RejectedError
 
 DocumentNames = Literal["exact", "stem"]
@@ -95,8 +95,7 @@ async def evaluate(
         degraded += not complete
     judgements = {each.question_id: each.judgements() for each in judged.questions}
     embeds = configuration.fields.get("mode") != "keyword"
-    characters = sum(len(each.text) for each in judged.questions) if embeds else 0
-    tokens = -(-characters // CHARACTERS_PER_TOKEN)
+    tokens = estimate_total(len(each.text) for each in judged.questions) if embeds else 0
     return EvaluationRun(
         configuration.name,
         dict(configuration.fields),

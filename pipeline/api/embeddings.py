@@ -65,7 +65,7 @@ async def create_embedding(
         return validation_problem(
             [{"loc": ("text",), "msg": f"the model takes at most {longest} characters"}]
         )
-    vector = await embedder.embed_text(request.text, request.kind)
+    vector = await embedder.embed_text(request.text, request.kind, tenant_id=caller.tenant_id)
     return JsonResponse(
         {"model": embedder.model_id, "dimensions": len(vector), "embedding": vector.tolist()}
     )

@@ -102,6 +102,13 @@ class DeletedCollection(BaseModel):
     documents: int = Field(description="number of accepted deletes")
 
 
+class Money(BaseModel):
+    """An amount of money."""
+
+    amount: str = Field(description="decimal number")
+    currency: Literal["USD"]
+
+
 class SyncState(BaseModel):
     """The processing state of an accepted change."""
 
@@ -116,7 +123,10 @@ class SyncState(BaseModel):
     embedded: int | None = Field(description="distinct passages that were embedded")
     reused: int | None = Field(description="distinct passages whose stored vectors were reused")
     deleted: int | None = Field(description="chunks of the previous version that were deleted")
-    tokens: int | None = Field(description="estimated number of tokens embedded")
+    tokens: int | None = Field(
+        description="tokens embedded, as the provider counted them, or an estimate"
+    )
+    cost: Money | None = Field(description="price of these tokens; null where none is known")
 
 
 class Fragment(BaseModel):

@@ -60,7 +60,9 @@ class TextEmbedder(Protocol):
     @property
     def limits(self) -> EmbedLimits: ...
 
-    async def embed_text(self, text: str, kind: TextKind) -> Vector:
+    async def embed_text(
+        self, text: str, kind: TextKind, *, tenant_id: TenantId | None = None
+    ) -> Vector:
         """Return a text's vector; raise OutageError or RetryableError if there is none in time."""
         ...
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
+from livedex.pipeline.costs.token_counts import estimate_tokens, share_tokens
+from livedex.pipeline.costs.token_usage import collect_token_usage
 from livedex.pipeline.embedding.client import MAX_TRIES, EmbeddingClient, always_permitted
 from livedex.pipeline.embedding.embedder import EmbedLimits, Vector, Vectors, is_blank
 from livedex.pipeline.embedding.poison_texts import PoisonTexts, SuspectText, Verdict
@@ -89,6 +91,7 @@ class EmbedCall:
         size_limit: shared by all calls of a service.
         poison_texts: shared by all calls of a service.
         permit: called before each request; its exception ends the call.
+        tokens: receives the tokens of each text, by its index, before its result is delivered.
     """
 
     def __init__(
@@ -98,7 +101,10 @@ class EmbedCall:
         size_limit: RequestSizeLimit,
         poison_texts: PoisonTexts,
         permit: Callable[[], None] = always_permitted,
+        tokens: MutableMapping[int, int] | None = None,
     ) -> None:
+        self._tokens: MutableMapping[int, int] = {} if tokens is None else tokens
+        self._undelivered_tokens = 0
         self._texts, self._client, self._clock = texts, client, client.clock
         self._size_limit, self._poison_texts, self._permit = size_limit, poison_texts, permit
         self._pending: deque[int] = deque()
@@ -263,13 +269,38 @@ class EmbedCall:
         )
 
     async def _send(self, batch: list[int], max_tries: int) -> Vectors:
-        try:
-            return await self._client.send_documents(
-                [self._texts[index] for index in batch], max_tries=max_tries, permit=self._permit
-            )
-        except OutageError:
-            self._poison_texts.clear()
-            raise
+        vectors: Vectors | None = None
+        with collect_token_usage() as usage:
+            try:
+                vectors = await self._client.send_documents(
+                    [self._texts[index] for index in batch],
+                    max_tries=max_tries,
+                    permit=self._permit,
+                )
+                return vectors
+            except OutageError:
+                self._poison_texts.clear()
+                raise
+            finally:
+                self._count_tokens(batch, usage.tokens, is_delivered=vectors is not None)
+
+    def _count_tokens(self, batch: list[int], reported: int | None, *, is_delivered: bool) -> None:
+        """Share the tokens of a request out over its texts; those of failed requests count with the
+        next one that succeeds.
+        """
+        if not is_delivered:
+            self._undelivered_tokens += reported or 0
+            return
+        lengths = [len(self._texts[index]) for index in batch]
+        if reported is None:
+            shares = [estimate_tokens(length) for length in lengths]
+        else:
+            shares = share_tokens(reported, lengths)
+        if self._undelivered_tokens:
+            extra = share_tokens(self._undelivered_tokens, lengths)
+            shares = [share + more for share, more in zip(shares, extra, strict=True)]
+            self._undelivered_tokens = 0
+        self._tokens.update(zip(batch, shares, strict=True))
 
     def _rejection(self, index: int, why: str) -> RejectedError:
         """Return the error of a text. The caller knows the text by its index; its position in a

@@ -25,6 +25,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from livedex.pipeline.costs.token_usage import report_usage_of
 from livedex.pipeline.embedding.provider_json import parse_provider_json
 from livedex.pipeline.embedding.provider_messages import error_message
 from livedex.pipeline.errors import RetryableError
@@ -38,7 +39,7 @@ _FLOAT32_BYTES = 4
 def parse_embeddings_response(
     body: bytes, count: int, texts: Sequence[str] = ()
 ) -> NDArray[np.float64]:
-    """Return the vectors of a response, in the order of the texts.
+    """Return the vectors of a response, in the order of the texts, and report its tokens.
 
     Args:
         body: of a response with status 200.
@@ -72,6 +73,7 @@ def _items(body: bytes, texts: Sequence[str]) -> list[Any]:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         answer = _parse_json(body)
+    report_usage_of(answer)  # also of a wrong answer: it is paid for
     found = _unwrapped(answer, 0)
     if found is None:
         words = error_message(body, texts)

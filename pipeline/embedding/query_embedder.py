@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 
+from livedex.pipeline.costs.token_counts import estimate_tokens
+from livedex.pipeline.costs.token_usage import collect_token_usage
 from livedex.pipeline.embedding.client import MAX_PAUSE_S, EmbeddingClient
 from livedex.pipeline.embedding.embedder import TextKind, Vector
 from livedex.pipeline.errors import OutageError, RateLimitedError, RejectedError, RetryableError
+from livedex.pipeline.model import TenantId
 
 QUERY_DEADLINE_S = 3.0
 _CACHE_SIZE = 512
@@ -20,21 +24,32 @@ class CachedQueryEmbedder:
     Args:
         client: sends the requests.
         deadline_s: seconds until a query fails, > 0.
+        count_query: called with the tenant and the tokens of each text that was sent.
     """
 
-    def __init__(self, client: EmbeddingClient, *, deadline_s: float = QUERY_DEADLINE_S) -> None:
+    def __init__(
+        self,
+        client: EmbeddingClient,
+        *,
+        deadline_s: float = QUERY_DEADLINE_S,
+        count_query: Callable[[TenantId, int], None] | None = None,
+    ) -> None:
+        self._count_query = count_query
         self._client, self._breaker, self._clock = client, client.breaker, client.clock
         self._deadline_s = deadline_s
         self._cache: OrderedDict[tuple[TextKind, str], Vector] = OrderedDict()
         self._paused_until = 0.0
         self._background_probe: asyncio.Task[None] | None = None
 
-    async def embed(self, text: str, kind: TextKind = "query") -> Vector:
+    async def embed(
+        self, text: str, kind: TextKind = "query", *, tenant_id: TenantId | None = None
+    ) -> Vector:
         """Return the vector of a text.
 
         Args:
             text: not blank; truncated to the model's limit.
             kind: whether the model shall treat it as a query or as a document.
+            tenant_id: who pays; None: nobody.
 
         Returns:
             read-only float32 array of shape (dimensions,), of length 1.
@@ -53,7 +68,10 @@ class CachedQueryEmbedder:
         wait_s = self._paused_until - self._clock.monotonic()
         if wait_s > 0:
             raise RateLimitedError("the provider rate-limits queries", retry_after_s=wait_s)
-        vector = await self._embed_in_time(text, kind)
+        with collect_token_usage() as usage:
+            vector = await self._embed_in_time(text, kind)
+        if tenant_id is not None and self._count_query is not None:
+            self._count_query(tenant_id, usage.tokens or estimate_tokens(len(text)))
         self._breaker.record_success()
         self._cache[(kind, text)] = vector
         if len(self._cache) > _CACHE_SIZE:

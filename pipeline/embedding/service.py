@@ -21,7 +21,7 @@ every vector is finite, of the configured dimensions and of length 1.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, MutableMapping, Sequence
 from contextlib import aclosing
 
 from livedex.pipeline.embedding.circuit_breaker import ProviderHealth
@@ -37,6 +37,7 @@ from livedex.pipeline.embedding.poison_texts import PoisonTexts
 from livedex.pipeline.embedding.query_embedder import QUERY_DEADLINE_S, CachedQueryEmbedder
 from livedex.pipeline.embedding.vectors import MAX_DIMENSIONS
 from livedex.pipeline.errors import ConfigError, RetryableError
+from livedex.pipeline.model import TenantId
 from livedex.pipeline.runtime.clock import Clock
 
 
@@ -54,6 +55,9 @@ class EmbeddingService:
         observer: receives request metrics.
         on_health: called with (healthy, reason) at every change of the provider's health.
         query_deadline_s: seconds until a query fails, > 0.
+        count_query: called with the tenant and the tokens of a text that was sent and is not
+            stored.
+        count_documents: called with the tokens of texts that were embedded.
     """
 
     def __init__(
@@ -65,8 +69,10 @@ class EmbeddingService:
         observer: RequestObserver | None = None,
         on_health: Callable[[bool, str], None] = _ignore_health,
         query_deadline_s: float = QUERY_DEADLINE_S,
+        count_query: Callable[[TenantId, int], None] | None = None,
+        count_documents: Callable[[int], None] | None = None,
     ) -> None:
-        self._embedder = embedder
+        self._embedder, self._count_documents = embedder, count_documents
         self._client = EmbeddingClient(
             embedder,
             dimensions=dimensions or embedder.dimensions,
@@ -75,7 +81,9 @@ class EmbeddingService:
             on_health=on_health,
         )
         self._size_limit, self._poison_texts = RequestSizeLimit(embedder.limits), PoisonTexts()
-        self._queries = CachedQueryEmbedder(self._client, deadline_s=query_deadline_s)
+        self._queries = CachedQueryEmbedder(
+            self._client, deadline_s=query_deadline_s, count_query=count_query
+        )
 
     @property
     def model_id(self) -> str:
@@ -103,13 +111,19 @@ class EmbeddingService:
         return self._client.breaker.health
 
     async def embed_documents(
-        self, texts: Sequence[str], *, permit: Callable[[], None] = always_permitted
+        self,
+        texts: Sequence[str],
+        *,
+        permit: Callable[[], None] = always_permitted,
+        tokens: MutableMapping[int, int] | None = None,
     ) -> AsyncGenerator[list[TextResult], None]:
         """Embed document texts.
 
         Args:
             texts: n texts of any size.
             permit: called before each request; raises OutageError if nothing may be sent any more.
+            tokens: receives the tokens of each text, by its index, before its result is yielded:
+                its share of what the provider counted for the request, or an estimate.
 
         Yields:
             after each request: (index, vector) of its texts, each vector float32 of length 1 and
@@ -123,16 +137,20 @@ class EmbeddingService:
         if not texts:
             return
         self._client.breaker.check()
-        call = EmbedCall(texts, self._client, self._size_limit, self._poison_texts, permit)
+        counted = dict[int, int]() if tokens is None else tokens
+        call = EmbedCall(texts, self._client, self._size_limit, self._poison_texts, permit, counted)
         async with aclosing(call.results()) as results:
             async for result in results:
+                if self._count_documents is not None:
+                    self._count_documents(sum(counted.get(index, 0) for index, _ in result))
                 yield result
 
-    async def embed_query(self, text: str) -> Vector:
+    async def embed_query(self, text: str, *, tenant_id: TenantId | None = None) -> Vector:
         """Embed a query, without waiting for documents.
 
         Args:
             text: not blank; truncated to the model's limit.
+            tenant_id: who searches; None: it is not counted for anybody.
 
         Returns:
             read-only float32 array of shape (dimensions,), of length 1.
@@ -141,14 +159,17 @@ class EmbeddingService:
             OutageError: the provider is unavailable; raised without a request.
             RetryableError: no vector within the deadline.
         """
-        return await self._queries.embed(text)
+        return await self._queries.embed(text, tenant_id=tenant_id)
 
-    async def embed_text(self, text: str, kind: TextKind) -> Vector:
+    async def embed_text(
+        self, text: str, kind: TextKind, *, tenant_id: TenantId | None = None
+    ) -> Vector:
         """Embed one text that is not stored, within the deadline of a query.
 
         Args:
             text: not blank, of at most `limits.max_text_characters`.
             kind: whether the model shall treat it as a query or as a document.
+            tenant_id: as of `embed_query`.
 
         Returns:
             As `embed_query`.
@@ -157,7 +178,7 @@ class EmbeddingService:
             OutageError: the provider is unavailable; raised without a request.
             RetryableError: no vector within the deadline.
         """
-        return await self._queries.embed(text, kind)
+        return await self._queries.embed(text, kind, tenant_id=tenant_id)
 
     async def check(self) -> int:
         """Compare the configured dimensions with the model's; sends nothing once they are known.

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import orjson
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PrivateAttr, field_validator
@@ -213,6 +214,27 @@ HeaderValue: TypeAlias = str | list[str | None] | None
 """The value of a header; a list if the name occurs more than once."""
 
 
+class Synced(ManifestRef):
+    """A version is visible, and what it took.
+
+    Attributes:
+        chunks: of the version; this and all fields below are None where they are not known.
+        embedded: distinct passages that were embedded for it.
+        reused: distinct passages that had a vector.
+        deleted: chunks of the previous version that are gone.
+        tokens: of the embedded passages.
+        cost: of these tokens, `{"amount": "0.0012", "currency": "USD"}`; None where no price is
+            known.
+    """
+
+    chunks: int | None = None
+    embedded: int | None = None
+    reused: int | None = None
+    deleted: int | None = None
+    tokens: int | None = None
+    cost: dict[str, str] | None = None
+
+
 class DeadLetterData(Payload):
     """A dead letter as it is published.
 
@@ -240,7 +262,7 @@ class DeadLetterData(Payload):
     size_bytes: int
 
 
-P = TypeVar("P", Changed, ManifestRef, DeadLetterData)
+P = TypeVar("P", Changed, ManifestRef, Synced, DeadLetterData)
 
 
 class Event(BaseModel, Generic[P]):
@@ -324,7 +346,7 @@ def next_stage_event(kind: str, before: Event[Any], fence: Fence) -> Event[Manif
     """Return the envelope of the next stage, with the same id and time of acceptance.
 
     Args:
-        kind: `CHUNKED`, `EMBEDDED` or `SYNCED`.
+        kind: `CHUNKED` or `EMBEDDED`.
         before: the event of the previous stage.
         fence: of the version.
     """
@@ -343,3 +365,22 @@ def next_stage_event(kind: str, before: Event[Any], fence: Fence) -> Event[Manif
         accepted=before.accepted,
         data=data,
     )
+
+
+def synced_event(
+    before: Event[Any], fence: Fence, chunks: int, bill: Mapping[str, Any] | None
+) -> Event[ManifestRef]:
+    """Return the envelope of a version that is visible, with the same id and time of acceptance.
+
+    Args:
+        before: the event of the previous stage.
+        fence: of the version.
+        chunks: of the version, if it has a bill.
+        bill: what it took, by the names of the fields of `Synced`; None: not known.
+    """
+    ref = next_stage_event(SYNCED, before, fence)
+    took = {} if bill is None else {"chunks": chunks, **bill}
+    made = Event[Synced](
+        **ref.model_dump(exclude={"data"}), data=Synced(**ref.data.model_dump(), **took)
+    )
+    return cast("Event[ManifestRef]", made)  # a Synced is a ManifestRef

@@ -34,6 +34,11 @@ class NotificationData(Payload):
         collection: of the document; of a deleted one, the last.
         source: of the document; of a deleted one, the last.
         state: of the visible version, for `synced` and `deleted`.
+        embedded: distinct passages that were embedded for the version.
+        reused: distinct passages that had a vector.
+        deleted: chunks of the previous version that are gone.
+        tokens: of the embedded passages.
+        cost: of these tokens; None where no price is known.
         stage: of a dead letter: the stage that failed.
         reason: of a dead letter: a code from a closed set.
         letter_id: of a dead letter: the id for `livedex dead show`.
@@ -45,6 +50,11 @@ class NotificationData(Payload):
     collection: str | None = None
     source: str | None = None
     state: str | None = None
+    embedded: int | None = None
+    reused: int | None = None
+    deleted: int | None = None
+    tokens: int | None = None
+    cost: dict[str, str] | None = None
     stage: str | None = None
     reason: str | None = None
     letter_id: str | None = None

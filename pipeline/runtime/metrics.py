@@ -48,6 +48,18 @@ class Metrics:
             ["outcome"],
             registry=r,
         )
+        self.embedding_tokens_total = Counter(
+            "livedex_embedding_tokens_total",
+            "Tokens that were embedded, as the provider counted them, or estimated",
+            ["kind"],
+            registry=r,
+        )
+        self.embedding_cost_dollars_total = Counter(
+            "livedex_embedding_cost_dollars_total",
+            "Price of these tokens in US dollars, where it is known",
+            ["kind"],
+            registry=r,
+        )
         self.reused_passages_total = Counter(
             "livedex_reused_passages_total",
             "Passages of synced documents that were known already",
@@ -79,6 +91,9 @@ class Metrics:
             registry=r,
         )
         self.dead_letters = Gauge("livedex_dead_letters", "Dead letters kept", registry=r)
+        for kind in ("document", "query"):
+            self.embedding_tokens_total.labels(kind)
+            self.embedding_cost_dollars_total.labels(kind)
         for stage in ("chunk", "embed", "sync", "notify"):
             self.stage_waiting.labels(stage)
             self.stage_oldest_seconds.labels(stage)

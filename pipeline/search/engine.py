@@ -56,9 +56,11 @@ __all__ = ["SearchEngine", "SearchResult"]
 class QueryEmbedder(Protocol):
     """Turns a query into a vector."""
 
-    async def embed_query(self, text: str) -> NDArray[np.float32]:
-        """The vector of a query, of length 1; raises RetryableError or OutageError while the model
-        does not answer.
+    async def embed_query(
+        self, text: str, *, tenant_id: TenantId | None = None
+    ) -> NDArray[np.float32]:
+        """The vector of a query, of length 1, charged to a tenant; raises RetryableError or
+        OutageError while the model does not answer.
         """
         ...
 
@@ -117,7 +119,7 @@ class SearchEngine:
             `vector` also the embedder.
         """
         begin = time.perf_counter()
-        vector, degraded = await self._query_vector(request)
+        vector, degraded = await self._query_vector(request, reader.tenant_id)
         selection = document_filter(request, reader)
         async with self._database.read_transaction(reader, "search", snapshot=True) as connection:
             search = _Search(connection, reader.tenant_id, request, selection)
@@ -140,7 +142,9 @@ class SearchEngine:
             is_paged=request.cursor is not None,
         )
 
-    async def _query_vector(self, request: SearchRequest) -> tuple[HalfVector | None, list[str]]:
+    async def _query_vector(
+        self, request: SearchRequest, tenant_id: TenantId
+    ) -> tuple[HalfVector | None, list[str]]:
         """Return the vector of the query; without one, which requested retriever cannot run."""
         if self._generation.generation_id is None:
             await self._generation.load()
@@ -160,15 +164,15 @@ class SearchEngine:
                     "the embedding model never answered yet, so the index has no vectors",
                 )
             return unit_vector(
-                given if given is not None else await self._embedded(request.words)
+                given if given is not None else await self._embedded(request.words, tenant_id)
             ), []
         except (RetryableError, RejectedError):
             if request.mode == "vector" or request.query is None:
                 raise
             return None, ["vector"] if request.mode == "hybrid" else []
 
-    async def _embedded(self, query: str) -> NDArray[np.float32]:
-        found = await self._embeddings.embed_query(query)
+    async def _embedded(self, query: str, tenant_id: TenantId) -> NDArray[np.float32]:
+        found = await self._embeddings.embed_query(query, tenant_id=tenant_id)
         if self._generation.dimensions is not None and len(found) != self._generation.dimensions:
             raise OutageError(
                 "embedder",

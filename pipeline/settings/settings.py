@@ -131,6 +131,13 @@ class Settings(BaseSettings):
         None, "URL of the embedding API", shown="the provider's"
     )
     embedder_api_key: SecretStr | None = setting_field(None, "API key of the embedding provider")
+    prices: Path | None = setting_field(
+        None,
+        "TOML file with prices of embedding models, which win over the list prices in the package: "
+        "`[[price]]` tables with `model` (as `LIVEDEX_EMBEDDER` names it) and "
+        "`usd_per_million_tokens`",
+        shown="list prices",
+    )
     reranker: str | None = setting_field(
         None,
         "Model that orders the best hits anew where a search asks for it: `cohere:MODEL`, "

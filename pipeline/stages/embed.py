@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from livedex.pipeline.costs.charges import VersionAccount
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.event import EMBEDDED, Event, ManifestRef, next_stage_event
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId, shorten_id
@@ -33,6 +34,8 @@ class PassageEmbedder(Protocol):
         tenant_id: TenantId,
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
+        *,
+        account: VersionAccount | None = None,
     ) -> list[RejectedError]:
         """Embed passages; return once every vector is stored.
 
@@ -40,6 +43,7 @@ class PassageEmbedder(Protocol):
             tenant_id: of the passages.
             generation_id: of the vectors.
             passages: ids and texts.
+            account: the version that they are embedded for.
 
         Returns:
             an error for each passage that the model rejects.
@@ -89,7 +93,8 @@ async def embed(
     if passages is None:
         return Finished(superseded=True)
     if passages:
-        refused = await embedder.embed(tenant_id, generation_id, passages)
+        account = VersionAccount(document_id, fence)
+        refused = await embedder.embed(tenant_id, generation_id, passages, account=account)
         if refused:
             raise RejectedError(
                 f"{shorten_id(document_id)} v{fence.version}: {len(refused)} of "

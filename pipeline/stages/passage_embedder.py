@@ -13,8 +13,10 @@ import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from livedex.pipeline.costs.charges import Charge, EmbeddingCharges, VersionAccount
+from livedex.pipeline.costs.token_counts import estimate_tokens
 from livedex.pipeline.embedding.embed_call import TextResult
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.service import EmbeddingService
@@ -30,13 +32,27 @@ from livedex.pipeline.runtime.micro_batch import (
 log = logging.getLogger(__name__)
 
 PassageKey: TypeAlias = tuple[TenantId, GenerationId, PassageId]
-_Text: TypeAlias = tuple[PassageKey, str]
-_KeyedVector: TypeAlias = tuple[PassageKey, Vector]
 _COLLECT_S = 0.001
 _SLOT_TIMEOUT_S = 5.0
 _MAX_STORED_TOGETHER = 512
 _STORED_KEY_LIFETIME_S = 10.0
 _MIN_STORE_RETRY_DELAY_S = 0.1
+
+
+class _Text(NamedTuple):
+    """A text that is to be embedded, and the version that needed it first."""
+
+    key: PassageKey
+    text: str
+    account: VersionAccount | None
+
+
+class _EmbeddedPassage(NamedTuple):
+    """A vector that is to be stored, and what it took."""
+
+    key: PassageKey
+    vector: Vector
+    charge: Charge
 
 
 class PassageRejectedError(RejectedError):
@@ -61,6 +77,7 @@ class VectorWriter(Protocol):
         vectors: Mapping[PassageId, Vector],
         *,
         durable: bool = True,
+        charges: EmbeddingCharges | None = None,
     ) -> None:
         """See `livedex.pipeline.store.protocol.VectorStore`."""
         ...
@@ -108,7 +125,7 @@ class BatchedPassageEmbedder:
         concurrency = service.limits.concurrency
         self._texts: StreamingMicroBatcher[_Text, None] = StreamingMicroBatcher(
             self._embed_batch,
-            owner=lambda text: text[0][0],
+            owner=lambda text: text.key[0],
             max_items=self._max_texts,
             max_concurrent=concurrency,
             slot_timeout_s=_SLOT_TIMEOUT_S,
@@ -116,7 +133,7 @@ class BatchedPassageEmbedder:
             delay=(lambda: self._clock.sleep(_COLLECT_S)) if concurrency > 1 else None,
         )
         self._in_flight: dict[PassageKey, asyncio.Future[None]] = {}
-        self._unstored: dict[PassageKey, Vector] = {}
+        self._unstored: dict[PassageKey, _EmbeddedPassage] = {}
         self._store_error: RetryableError | None = None
         self._stored_at: OrderedDict[PassageKey, float] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,6 +145,8 @@ class BatchedPassageEmbedder:
         tenant_id: TenantId,
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
+        *,
+        account: VersionAccount | None = None,
     ) -> list[RejectedError]:
         """Embed passages and store their vectors.
 
@@ -135,6 +154,7 @@ class BatchedPassageEmbedder:
             tenant_id: of the passages.
             generation_id: of the vectors.
             passages: ids and texts; an id always stands for the same text.
+            account: the version that they are embedded for.
 
         Returns:
             an error for each passage that the model rejects; all others are stored.
@@ -143,13 +163,16 @@ class BatchedPassageEmbedder:
             OutageError: the provider or the store is unavailable.
             RetryableError: not everything could be stored now.
         """
-        return list((await self.embed_available(tenant_id, generation_id, passages)).values())
+        found = await self.embed_available(tenant_id, generation_id, passages, account=account)
+        return list(found.values())
 
     async def embed_available(
         self,
         tenant_id: TenantId,
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
+        *,
+        account: VersionAccount | None = None,
     ) -> dict[PassageId, RejectedError]:
         """Embed passages as `embed` does, and return the rejections by passage.
 
@@ -157,6 +180,7 @@ class BatchedPassageEmbedder:
             tenant_id: of the passages.
             generation_id: of the vectors.
             passages: ids and texts.
+            account: the version that they are embedded for.
 
         Raises:
             OutageError: the provider or the store is unavailable.
@@ -169,7 +193,7 @@ class BatchedPassageEmbedder:
             key = (tenant_id, generation_id, passage_id)
             # stored after the caller had looked up which vectors are missing
             if key not in self._stored_at:
-                futures[passage_id] = self._submit(key, text)
+                futures[passage_id] = self._submit(_Text(key, text, account))
         if futures:
             await asyncio.wait(futures.values())
         rejected: dict[PassageId, RejectedError] = {}
@@ -205,10 +229,10 @@ class BatchedPassageEmbedder:
                 deadline_s,
             )
 
-    def _submit(self, key: PassageKey, text: str) -> asyncio.Future[None]:
-        future = self._in_flight.get(key)
+    def _submit(self, text: _Text) -> asyncio.Future[None]:
+        future = self._in_flight.get(text.key)
         if future is None or future.done():
-            future = self._in_flight[key] = self._texts.submit((key, text))
+            future = self._in_flight[text.key] = self._texts.submit(text)
         return future
 
     def _max_texts(self) -> int:
@@ -220,16 +244,16 @@ class BatchedPassageEmbedder:
             for index in range(len(batch.items)):
                 self._resolve(batch, index, self._store_error)
             return
-        without_result = {key for key, _ in batch.items}
+        without_result = {item.key for item in batch.items}
         deliveries: list[asyncio.Task[None]] = []
         begin = self._clock.monotonic()
         error = await self._send_batch(batch, without_result, deliveries)
         if self._observer is not None:
             self._observer.record(
-                Counter(key[0] for key, _ in batch.items), self._clock.monotonic() - begin
+                Counter(item.key[0] for item in batch.items), self._clock.monotonic() - begin
             )
-        for index, (key, _) in enumerate(batch.items):
-            if key in without_result:
+        for index, item in enumerate(batch.items):
+            if item.key in without_result:
                 self._resolve(batch, index, error)
         if deliveries:
             await asyncio.wait(deliveries)
@@ -248,66 +272,81 @@ class BatchedPassageEmbedder:
             if self._permit is not None:
                 self._permit(without_result)
 
-        texts = [text for _, text in batch.items]
+        texts, tokens = [item.text for item in batch.items], dict[int, int]()
+        embedding = self._service.embed_documents(texts, permit=permit, tokens=tokens)
         try:
-            async with aclosing(self._service.embed_documents(texts, permit=permit)) as results:
+            async with aclosing(embedding) as results:
                 async for result in results:
                     batch.release_slot()
-                    without_result.difference_update(batch.items[index][0] for index, _ in result)
-                    deliveries.append(self._start(self._deliver(batch, result)))
+                    without_result.difference_update(batch.items[index].key for index, _ in result)
+                    deliveries.append(self._start(self._deliver(batch, result, tokens)))
         except Exception as exc:  # noqa: BLE001 - raised for the callers
             return exc
         return RetryableError("the embedder returned no result for some texts")
 
     async def _deliver(
-        self, batch: StreamingBatch[_Text, None], results: Sequence[TextResult]
+        self,
+        batch: StreamingBatch[_Text, None],
+        results: Sequence[TextResult],
+        tokens: Mapping[int, int],
     ) -> None:
         """Store the vectors of one request, then resolve their passages."""
-        groups: dict[tuple[TenantId, GenerationId], list[tuple[int, _KeyedVector]]] = {}
+        groups: dict[tuple[TenantId, GenerationId], list[tuple[int, _EmbeddedPassage]]] = {}
         for index, found in results:
-            key = batch.items[index][0]
+            key, text, account = batch.items[index]
             if isinstance(found, RejectedError):
                 self._resolve(batch, index, found)
             else:
-                groups.setdefault(key[:2], []).append((index, (key, found)))
+                charge = Charge(tokens[index], estimate_tokens(len(text)), account)
+                passage = _EmbeddedPassage(key, found, charge)
+                groups.setdefault(key[:2], []).append((index, passage))
         for group in groups.values():
-            vectors = [vector for _, vector in group]
-            async for offset, outcomes in process_halving(self._store_group, vectors):
+            passages = [passage for _, passage in group]
+            async for offset, outcomes in process_halving(self._store_group, passages):
                 for (index, _), outcome in zip(group[offset:], outcomes, strict=False):
                     self._resolve(batch, index, outcome)
 
     def _resolve(
         self, batch: StreamingBatch[_Text, None], index: int, error: Exception | None
     ) -> None:
-        self._in_flight.pop(batch.items[index][0], None)
+        self._in_flight.pop(batch.items[index].key, None)
         batch.resolve(index, error)
 
-    async def _store_group(self, vectors: Sequence[_KeyedVector]) -> Sequence[Exception | None]:
+    async def _store_group(
+        self, passages: Sequence[_EmbeddedPassage]
+    ) -> Sequence[Exception | None]:
         """Store vectors of one tenant and generation; keep those that cannot be stored now."""
-        tenant_id, generation_id, _ = vectors[0][0]
+        tenant_id, generation_id, _ = passages[0].key
+        charges = EmbeddingCharges(
+            {passage.key[2]: passage.charge for passage in passages},
+            is_retry=any(passage.key in self._unstored for passage in passages),
+        )
         try:
             await self._store.upsert_vectors(
                 tenant_id,
                 generation_id,
-                {key[2]: vector for key, vector in vectors},
+                {passage.key[2]: passage.vector for passage in passages},
                 durable=not self._service.in_process,  # a provider is not paid twice
+                charges=charges,
             )
         except RetryableError as exc:
-            self._unstored.update(vectors)
+            self._unstored.update((passage.key, passage) for passage in passages)
             self._store_error = exc
             if self._retry_task is None or self._retry_task.done():
                 self._retry_task = self._start(self._retry_storing())
-            return [exc] * len(vectors)
+            return [exc] * len(passages)
         except Exception as exc:
-            if len(vectors) == 1:
+            if len(passages) == 1:
                 log.error("an embedded vector cannot be stored: %s", exc)
-                self._unstored.pop(vectors[0][0], None)
+                self._unstored.pop(passages[0].key, None)
             raise
         now = self._clock.monotonic()
-        for key, _ in vectors:
+        for key, _, (tokens, estimated, account) in passages:
             self._unstored.pop(key, None)
             self._stored_at[key] = now
-        return [None] * len(vectors)
+            if account is not None:
+                account.add(tokens, estimated)
+        return [None] * len(passages)
 
     async def _retry_storing(self) -> None:
         attempt = 0
@@ -329,11 +368,11 @@ class BatchedPassageEmbedder:
         await asyncio.wait({self._flush_task})
 
     async def _store_unstored(self) -> None:
-        by_group = sorted(self._unstored.items(), key=lambda item: item[0][:2])
-        for _, group in itertools.groupby(by_group, key=lambda item: item[0][:2]):
-            vectors = list(group)
-            for begin in range(0, len(vectors), _MAX_STORED_TOGETHER):
-                part = vectors[begin : begin + _MAX_STORED_TOGETHER]
+        by_group = sorted(self._unstored.values(), key=lambda passage: passage.key[:2])
+        for _, group in itertools.groupby(by_group, key=lambda passage: passage.key[:2]):
+            passages = list(group)
+            for begin in range(0, len(passages), _MAX_STORED_TOGETHER):
+                part = passages[begin : begin + _MAX_STORED_TOGETHER]
                 async for _ in process_halving(self._store_group, part):
                     continue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from livedex.pipeline.events.event import SYNCED, Event, ManifestRef, next_stage_event
+from livedex.pipeline.events.event import Event, ManifestRef, synced_event
 from livedex.pipeline.model import DocumentId, Fence, GenerationId, TenantId
 from livedex.pipeline.stages.embed import ActiveGenerationProvider
 from livedex.pipeline.stages.outcome import Finished, Forward
@@ -45,8 +45,7 @@ async def sync(
     done = await store.sync_document(
         event.tenant_id, event.document_id, fence, await generations.active()
     )
-    return (
-        Forward(next_stage_event(SYNCED, event, fence))
-        if done.current
-        else Finished(superseded=True)
-    )
+    if not done.current:
+        return Finished(superseded=True)
+    bill = None if done.bill is None else done.bill.as_object()
+    return Forward(synced_event(event, fence, done.chunks, bill))

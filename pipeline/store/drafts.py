@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
+from livedex.pipeline.costs.bill import Bill, EmbeddedPassages
 from livedex.pipeline.model import (
     Arrival,
     Attributes,
@@ -75,6 +76,7 @@ class Draft:
         error: what to do, if the outcome is a state without text.
         arrival: of its event; None: the change arrived when it was accepted.
         work: passage counts; None until the passages are stored.
+        embedded: passages that were embedded for it; None: none were.
     """
 
     tenant_id: TenantId
@@ -89,6 +91,7 @@ class Draft:
     error: str | None = None
     arrival: Arrival | None = None
     work: PassageCounts | None = None
+    embedded: EmbeddedPassages | None = None
 
     @property
     def arrived(self) -> Arrival:
@@ -173,6 +176,7 @@ class SyncResult:
         inserted: chunk rows inserted.
         deleted: chunk rows deleted.
         updated: chunk rows updated.
+        bill: what the version took; None: nothing was written, or no text was needed.
     """
 
     current: bool
@@ -180,3 +184,4 @@ class SyncResult:
     inserted: int = 0
     deleted: int = 0
     updated: int = 0
+    bill: Bill | None = None

@@ -9,6 +9,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from livedex.pipeline.costs.bill import EmbeddedPassages
+from livedex.pipeline.costs.charges import EmbeddingCharges
 from livedex.pipeline.model import (
     Arrival,
     Attributes,
@@ -152,6 +154,7 @@ class VectorStore(Protocol):
         self,
         prepared: PreparedVersion,
         vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
+        embedded: EmbeddedPassages | None = None,
     ) -> SyncResult:
         """Atomically publish a prepared version unless a newer one is visible.
 
@@ -159,6 +162,7 @@ class VectorStore(Protocol):
             prepared: the version.
             vectors: of missing passages, stored in the same transaction. Vectors that cost nothing
                 to compute need not be stored earlier.
+            embedded: passages that were embedded for it and are stored and charged already.
 
         Raises:
             RetryableError: a passage was garbage-collected meanwhile: prepare the version again.
@@ -204,8 +208,9 @@ class VectorStore(Protocol):
         vectors: Mapping[PassageId, NDArray[np.float32]],
         *,
         durable: bool = True,
+        charges: EmbeddingCharges | None = None,
     ) -> None:
-        """Store vectors; existing vectors stay unchanged.
+        """Store vectors and charge them, in one transaction; existing vectors stay unchanged.
 
         Args:
             tenant_id: owner of the passages.
@@ -213,6 +218,7 @@ class VectorStore(Protocol):
             vectors: by passage, each of the generation's dimensions.
             durable: wait until they are flushed to disk. False: a crash of the database may lose
                 the vectors of its last moments.
+            charges: of the vectors; None: they took nothing.
         """
         ...
 

@@ -53,6 +53,7 @@ class Embedding:
         tenant_id: TenantId,
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
+        **_: object,
     ) -> list[RejectedError]:
         self.asked += [passage for passage, _ in passages]
         self.ends.append(asyncio.Event())

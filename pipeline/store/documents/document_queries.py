@@ -6,7 +6,7 @@ Invariant: every answer comes from one statement, so a reader never sees half of
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 import asyncpg
 import orjson
 
+from livedex.pipeline.costs.money import exact_amount
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId, DocumentState, Reader
 from livedex.pipeline.store.database import Database, principals_parameter
@@ -105,7 +106,8 @@ class SyncReport:
         chunks: of the version, which is visible.
         embedded, reused: distinct passages that were not known before, and that were.
         deleted: chunks of the version before that are no more.
-        tokens: about as many were embedded.
+        tokens: of the embedded passages, as the provider counted them, or estimated.
+        cost: of these tokens, as the interface shows it; None where no price is known.
     """
 
     state: SyncState
@@ -116,6 +118,7 @@ class SyncReport:
     reused: int | None = None
     deleted: int | None = None
     tokens: int | None = None
+    cost: Mapping[str, str] | None = None
 
 
 class DocumentQueries:
@@ -252,8 +255,13 @@ class DocumentQueries:
         if state == "dead":
             return SyncReport(state, attempts=row["attempts"], error=row["dead_error"])
         if state == "synced":
+            has_cost = row["work"] is not None and row["work_cost"] is not None
             return SyncReport(
-                state, error=row["error"], chunks=row["chunk_count"], **(row["work"] or {})
+                state,
+                error=row["error"],
+                chunks=row["chunk_count"],
+                cost=exact_amount(row["work_cost"]) if has_cost else None,
+                **(row["work"] or {}),
             )
         return SyncReport(state)
 

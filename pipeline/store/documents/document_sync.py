@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from livedex.pipeline.costs.bill import Bill, EmbeddedPassages, ModelPrice
+from livedex.pipeline.costs.token_counts import estimate_total
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.notifications import notification_of_version
 from livedex.pipeline.model import (
@@ -26,6 +28,7 @@ from livedex.pipeline.model import (
     TenantId,
     shorten_id,
 )
+from livedex.pipeline.store.cost_ledger import VersionCost, count_version_costs
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.documents.chunk_diff import ChunkDiff, ChunkRow, diff_chunks
 from livedex.pipeline.store.documents.document_fields import (
@@ -38,9 +41,6 @@ from livedex.pipeline.store.drafts import Draft, SyncResult
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import VersionKey
 
-# Source: OpenAI, "What are tokens and how to count them": one token is about four characters of
-# English
-CHARACTERS_PER_TOKEN = 4
 SYNC_ENDED_CHANNEL = "livedex_ended"
 
 
@@ -72,6 +72,7 @@ async def sync_versions(
     versions: Sequence[VersionKey],
     generation_id: GenerationId | None,
     fields: FieldSettings,
+    model: ModelPrice | None = None,
 ) -> list[SyncResult | Exception]:
     """See `VectorStore.sync_documents`."""
     manifests = await read_manifests(connection, tenant_id, versions)
@@ -85,7 +86,12 @@ async def sync_versions(
         zip(
             manifests,
             await apply_versions(
-                connection, tenant_id, list(manifests.values()), generation_id, fields
+                connection,
+                tenant_id,
+                list(manifests.values()),
+                generation_id,
+                fields,
+                model=model,
             ),
             strict=True,
         )
@@ -136,12 +142,14 @@ async def apply_versions(
     generation_id: GenerationId | None,
     fields: FieldSettings,
     vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
+    model: ModelPrice | None = None,
 ) -> list[SyncResult]:
     """Make versions the visible ones where nothing newer is.
 
     Args:
         manifests: of different documents, whose rows are locked where there are several.
         vectors: to be kept with them.
+        model: that embeds, for the ledger of costs; None: nothing is counted in it.
 
     Returns:
         What was done, in the same order.
@@ -152,6 +160,28 @@ async def apply_versions(
     if lost:
         await connection.execute(sql("discard_manifests"), tenant_id, *version_columns(lost))
     won = [draft for draft, _ in manifests if draft.document_id in numbers]
+    shown = {
+        numbers[draft.document_id]: entries
+        for draft, entries in manifests
+        if draft.document_id in numbers and not draft.keep
+    }
+    old = await _read_chunk_rows(connection, tenant_id, list(shown)) if shown else {}
+    swaps = await _write_chunk_diffs(connection, tenant_id, old, shown) if shown else {}
+    changed = [
+        _document_fields(draft, entries, fenced[draft.document_id], old, fields)
+        for draft, entries in manifests
+        if draft.document_id in numbers and not draft.keep
+    ]
+    await write_fields(connection, tenant_id, changed, fields)
+    if vectors and generation_id is not None:
+        await insert_vectors(connection, tenant_id, generation_id, vectors)
+    bills = {
+        numbers[draft.document_id]: _bill(
+            draft, entries, len(swaps[numbers[draft.document_id]].delete), vectors or {}, model
+        )
+        for draft, entries in manifests
+        if draft.document_id in numbers and not draft.keep and draft.outcome != "deleted"
+    }
     if won:
         had = [
             (fenced[draft.document_id]["collection"], fenced[draft.document_id]["source"])
@@ -170,29 +200,9 @@ async def apply_versions(
             [kind for kind, _ in told],
             [data for _, data in told],
             [collection for collection, _ in had],
+            [_bill_object(bills.get(numbers[draft.document_id])) for draft in won],
         )
-    shown = {
-        numbers[draft.document_id]: entries
-        for draft, entries in manifests
-        if draft.document_id in numbers and not draft.keep
-    }
-    old = await _read_chunk_rows(connection, tenant_id, list(shown)) if shown else {}
-    swaps = await _write_chunk_diffs(connection, tenant_id, old, shown) if shown else {}
-    changed = [
-        _document_fields(draft, entries, fenced[draft.document_id], old, fields)
-        for draft, entries in manifests
-        if draft.document_id in numbers and not draft.keep
-    ]
-    await write_fields(connection, tenant_id, changed, fields)
-    if vectors and generation_id is not None:
-        await insert_vectors(connection, tenant_id, generation_id, vectors)
-    await _save_work(
-        connection,
-        tenant_id,
-        [draft for draft in won if not draft.keep and draft.work is not None],
-        numbers,
-        swaps,
-    )
+    await _save_bills(connection, tenant_id, bills)
     # the model may have been changed since the embed stage had it
     if generation_id is not None and any(shown.values()):
         await connection.execute(
@@ -200,31 +210,78 @@ async def apply_versions(
             tenant_id,
             [number for number, entries in shown.items() if entries],
         )
-    return [_result(draft, entries, numbers, swaps) for draft, entries in manifests]
+    if model is not None:
+        sources = {numbers[draft.document_id]: draft.attributes.source for draft in won}
+        await count_version_costs(
+            connection,
+            tenant_id,
+            model,
+            [
+                VersionCost(
+                    sources[number],
+                    bill.embedded if vectors else 0,  # others were charged when they were stored
+                    bill.tokens if vectors else 0,
+                    bill.reused,
+                    bill.saved_tokens,
+                )
+                for number, bill in bills.items()
+            ],
+        )
+    return [_result(draft, entries, numbers, swaps, bills) for draft, entries in manifests]
 
 
-async def _save_work(
-    connection: Connection,
-    tenant_id: TenantId,
-    drafts: Sequence[Draft],
-    numbers: dict[DocumentId, int],
-    swaps: dict[int, ChunkDiff],
+def _bill(
+    draft: Draft,
+    entries: Sequence[ManifestEntry],
+    deleted: int,
+    vectors: Mapping[PassageId, NDArray[np.float32]],
+    model: ModelPrice | None,
+) -> Bill:
+    """Return what a version took.
+
+    Args:
+        deleted: chunks of the previous version that are gone.
+        vectors: that are stored with the version; none of them was charged.
+    """
+    lengths = {entry.passage_id: entry.length for entry in entries}
+    embedded = draft.embedded or EmbeddedPassages()
+    if vectors:
+        estimated = estimate_total(lengths.get(passage_id, 0) for passage_id in vectors)
+        embedded = EmbeddedPassages(len(vectors), estimated, estimated)
+    return Bill(
+        embedded.texts,
+        max(0, len(lengths) - embedded.texts),
+        deleted,
+        embedded.tokens,
+        max(0, estimate_total(lengths.values()) - embedded.estimated),
+        None if model is None else model.cost(embedded.tokens),
+    )
+
+
+def _bill_object(bill: Bill | None) -> dict[str, Any] | None:
+    return None if bill is None else bill.as_object()
+
+
+async def _save_bills(
+    connection: Connection, tenant_id: TenantId, bills: Mapping[int, Bill]
 ) -> None:
-    """Note what versions took, for who asks."""
-    if not drafts:
-        return
-    of = [numbers[draft.document_id] for draft in drafts]
-    work = [
-        {
-            "embedded": draft.work.new,
-            "reused": draft.work.reused,
-            "deleted": len(swaps[number].delete),
-            "tokens": -(-draft.work.characters // CHARACTERS_PER_TOKEN),
-        }
-        for draft, number in zip(drafts, of, strict=True)
-        if draft.work is not None
-    ]
-    await connection.execute(sql("note_work"), tenant_id, of, work)
+    """Note what versions took, by the numbers of their documents, for who asks."""
+    if bills:
+        await connection.execute(
+            sql("note_work"),
+            tenant_id,
+            list(bills),
+            [
+                {
+                    "embedded": bill.embedded,
+                    "reused": bill.reused,
+                    "deleted": bill.deleted,
+                    "tokens": bill.tokens,
+                }
+                for bill in bills.values()
+            ],
+            [bill.cost for bill in bills.values()],
+        )
 
 
 def _version_key(draft: Draft) -> VersionKey:
@@ -236,6 +293,7 @@ def _result(
     entries: Sequence[ManifestEntry],
     numbers: dict[DocumentId, int],
     swaps: dict[int, ChunkDiff],
+    bills: Mapping[int, Bill],
 ) -> SyncResult:
     number = numbers.get(draft.document_id)
     if number is None:
@@ -243,7 +301,14 @@ def _result(
     if draft.keep:
         return SyncResult(current=True)
     plan = swaps[number]
-    return SyncResult(True, len(entries), len(plan.insert), len(plan.delete), len(plan.update))
+    return SyncResult(
+        True,
+        len(entries),
+        len(plan.insert),
+        len(plan.delete),
+        len(plan.update),
+        bills.get(number),
+    )
 
 
 async def _apply_fence(

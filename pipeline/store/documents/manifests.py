@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from livedex.pipeline.costs.bill import EmbeddedPassages
 from livedex.pipeline.model import Attributes, DocumentId, Fence, ManifestEntry, PassageId, TenantId
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.drafts import Draft, PassageCounts
@@ -123,6 +124,11 @@ def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[ManifestEntry
         keep=row["keep"],
         error=row["error"],
         work=None if work is None else PassageCounts(**work),
+        embedded=None
+        if row["embedded_texts"] is None
+        else EmbeddedPassages(
+            row["embedded_texts"], row["embedded_tokens"], row["estimated_tokens"]
+        ),
     )
     return draft, entries
 

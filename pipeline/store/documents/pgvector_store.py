@@ -16,6 +16,8 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from livedex.pipeline.costs.bill import EmbeddedPassages, ModelPrice
+from livedex.pipeline.costs.charges import EmbeddingCharges
 from livedex.pipeline.embedding.vectors import MAX_DIMENSIONS
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.model import (
@@ -29,6 +31,7 @@ from livedex.pipeline.model import (
     TenantId,
     shorten_id,
 )
+from livedex.pipeline.store.cost_ledger import charge_embeddings
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.access_updates import apply_access_updates
 from livedex.pipeline.store.documents.document_fields import FieldSettings
@@ -60,6 +63,7 @@ class PgVectorStore:
         database: connected as the application's role.
         text_search_config: PostgreSQL text search configuration of the keyword index.
         searched_metadata: metadata keys whose values are indexed together with the title.
+        model: that embeds, for the ledger of costs; None: nothing is charged.
     """
 
     def __init__(
@@ -68,8 +72,10 @@ class PgVectorStore:
         *,
         text_search_config: str = "english",
         searched_metadata: Sequence[str] = (),
+        model: ModelPrice | None = None,
     ) -> None:
         self._database = database
+        self._model = model
         self._config = text_search_config
         self._fields = FieldSettings(text_search_config, tuple(searched_metadata))
 
@@ -222,9 +228,10 @@ class PgVectorStore:
         self,
         prepared: PreparedVersion,
         vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
+        embedded: EmbeddedPassages | None = None,
     ) -> SyncResult:
         """Atomically publish a prepared version unless a newer one is visible."""
-        draft = prepared.draft
+        draft = replace(prepared.draft, embedded=embedded)
         async with self._database.tenant(
             draft.tenant_id, f"sync {shorten_id(draft.document_id)} v{draft.fence.version}"
         ) as connection:
@@ -235,6 +242,7 @@ class PgVectorStore:
                 prepared.generation_id,
                 self._fields,
                 vectors,
+                self._model,
             )
         return done[0]
 
@@ -276,12 +284,21 @@ class PgVectorStore:
         vectors: Mapping[PassageId, NDArray[np.float32]],
         *,
         durable: bool = True,
+        charges: EmbeddingCharges | None = None,
     ) -> None:
         """Store vectors; existing vectors stay unchanged."""
         async with self._database.tenant(
             tenant_id, f"store {len(vectors)} vectors", durable=durable
         ) as connection:
+            charged = dict(charges.by_passage) if charges is not None else {}
+            if charges is not None and charges.is_retry:
+                for row in await connection.fetch(
+                    sql("vectors_there", generation_id), tenant_id, list(charged)
+                ):
+                    charged.pop(PassageId(row["passage_id"]), None)
             await insert_vectors(connection, tenant_id, generation_id, vectors)
+            if self._model is not None:
+                await charge_embeddings(connection, tenant_id, self._model, charged)
 
     async def sync_document(
         self,
@@ -313,7 +330,9 @@ class PgVectorStore:
             f"v{fence.version}"
         )
         async with self._database.tenant(tenant_id, what) as connection:
-            return await sync_versions(connection, tenant_id, versions, generation_id, self._fields)
+            return await sync_versions(
+                connection, tenant_id, versions, generation_id, self._fields, self._model
+            )
 
     async def delete_document(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence

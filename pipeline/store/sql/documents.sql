@@ -92,8 +92,9 @@ select doc_id, version, digest, state, pending_version, pending_digest, dead_ver
 from documents where tenant_id = $1 and document_id = $2 for no key update;
 
 -- name: note_work
--- $1 text: tenant  $2 bigint[]: documents' numbers  $3 jsonb[]: what their visible versions took
-update documents d set work = n.work from unnest($2::bigint[], $3::jsonb[]) as n (doc_id, work) where d.tenant_id = $1 and d.doc_id = n.doc_id;
+-- $1 text: tenant  $2 bigint[]: documents' numbers  $3 jsonb[]: what their visible versions took  $4 numeric[]: US dollars, null where not known
+update documents d set work = n.work, work_cost = n.cost from unnest($2::bigint[], $3::jsonb[], $4::numeric[]) as n (doc_id, work, cost)
+where d.tenant_id = $1 and d.doc_id = n.doc_id;
 
 -- name: lock_documents
 -- In the order of their ids, so that two transactions with several documents never wait for each other in a circle.
@@ -203,10 +204,11 @@ select pg_notify('livedex_ended', $1);
 -- stays: another event may name it. A subscriber to some collections is told of what is in one of them, enters or leaves it.
 -- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests  $5 text[]: collections
 -- $6 text[]: channel payloads, as in `notify_ended`  $7 text[]: kinds of notices  $8 jsonb[]: what else these say  $9 text[]: collections before
+-- $10 jsonb[]: what the versions took, null where there is nothing to tell
 with ended as materialized (
     select n.*, gen_random_uuid() as event_id
-    from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $7::text[], $8::jsonb[], $9::text[])
-         as n (document_id, version, digest, collection, kind, data, had)
+    from unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $7::text[], $8::jsonb[], $9::text[], $10::jsonb[])
+         as n (document_id, version, digest, collection, kind, data, had, bill)
 ), manifest as (
     delete from manifests m using ended n
     where m.tenant_id = $1 and m.document_id = n.document_id and (m.version, m.digest) <= (n.version, n.digest)
@@ -215,8 +217,8 @@ with ended as materialized (
 ), collection as (
     insert into collections (tenant_id, name) select distinct $1, n.collection from ended n order by n.collection on conflict do nothing
 ), notice as (
-    insert into notices (tenant_id, subscriber, event_id, kind, document_id, version, data)
-    select $1, s.name, n.event_id, n.kind, n.document_id, n.version, n.data
+    insert into notices (tenant_id, subscriber, event_id, kind, document_id, version, data, bill)
+    select $1, s.name, n.event_id, n.kind, n.document_id, n.version, n.data, n.bill
     from ended n join subscribers s on s.tenant_id = $1 and s.configured and n.kind = any(s.events)
          and (s.collections = '{}' or n.data ->> 'collection' = any(s.collections) or n.had = any(s.collections))
     returning subscriber

@@ -14,7 +14,8 @@ set passage_ids = excluded.passage_ids, gaps = excluded.gaps, lengths = excluded
 
 -- name: read_manifests
 -- $1 text: tenant  $2 text[]: documents  $3 bigint[]: versions  $4 bytea[]: digests
-select m.document_id, m.version, m.digest, m.outcome, m.keep, m.cut, m.error, m.attributes, m.passage_ids, m.gaps, m.lengths, m.headings, m.accepted_at
+select m.document_id, m.version, m.digest, m.outcome, m.keep, m.cut, m.error, m.attributes, m.passage_ids, m.gaps, m.lengths, m.headings, m.accepted_at,
+       m.embedded_texts, m.embedded_tokens, m.estimated_tokens
 from unnest($2::text[], $3::bigint[], $4::bytea[]) as n (document_id, version, digest)
 join manifests m on m.tenant_id = $1 and m.document_id = n.document_id and m.version = n.version and m.digest = n.digest;
 

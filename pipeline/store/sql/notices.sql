@@ -35,7 +35,7 @@ with due as (
     order by n.due_at, n.notice_id limit $3 for update skip locked
 )
 update notices n set taken_until = now() + make_interval(secs => $4) from due where n.tenant_id = $1 and n.notice_id = due.notice_id
-returning n.notice_id, n.subscriber, n.event_id, n.kind, n.document_id, n.version, n.data, n.at, n.attempts, n.taken_until as leased_until;
+returning n.notice_id, n.subscriber, n.event_id, n.kind, n.document_id, n.version, n.data || coalesce(n.bill, '{}') as data, n.at, n.attempts, n.taken_until as leased_until;
 
 -- name: remove_notices
 -- They were told. $1 text: tenant  $2 bigint[]: notices
@@ -61,7 +61,7 @@ with old as (
     order by n.notice_id limit $3 for update of n skip locked
 )
 update notices n set taken_until = now() + make_interval(secs => $4) from old where n.tenant_id = $1 and n.notice_id = old.notice_id
-returning n.notice_id, n.subscriber, n.event_id, n.kind, n.document_id, n.version, n.data, n.at, n.attempts, n.taken_until as leased_until;
+returning n.notice_id, n.subscriber, n.event_id, n.kind, n.document_id, n.version, n.data || coalesce(n.bill, '{}') as data, n.at, n.attempts, n.taken_until as leased_until;
 
 -- name: clear_notices
 -- What nobody has read for too long, or was set up to be told and is no more. What is told at a URL becomes dead letters; a week later it goes from
@@ -72,7 +72,7 @@ where n.tenant_id = $1 and s.tenant_id = $1 and s.name = n.subscriber
 
 -- name: read_notices
 -- In the order in which they are read. $1 text: tenant  $2 text: subscriber  $3 integer: notices at most
-select notice_id, subscriber, event_id, kind, document_id, version, data, at, attempts, taken_until as leased_until
+select notice_id, subscriber, event_id, kind, document_id, version, data || coalesce(bill, '{}') as data, at, attempts, taken_until as leased_until
 from notices where tenant_id = $1 and subscriber = $2 order by notice_id limit $3;
 
 -- name: put_notice

@@ -60,7 +60,7 @@ order by name;
 
 -- name: read_progress
 -- $1 text: tenant  $2 text: document  $3 text[]: principals
-select version, pending_version, dead_version, chunk_count, state, error, dead_error, work,
+select version, pending_version, dead_version, chunk_count, state, error, dead_error, work, work_cost,
        (select max(l.attempts) from dead_letters l
         where l.tenant_id = $1 and l.document_id = $2 and l.version = d.dead_version and l.stage <> 'notify') as attempts
 from documents d where tenant_id = $1 and document_id = $2 and readable(acl, next_acl, $3);

@@ -92,5 +92,5 @@ class UnavailableEmbedder:
     async def load(self) -> None:
         pass
 
-    async def embed_query(self, text: str) -> Any:
+    async def embed_query(self, text: str, **_: object) -> Any:
         raise OutageError("embedder", "no answer", retry_after_s=7)

@@ -40,7 +40,7 @@ class FakeVectorSpace:
     async def load(self) -> None:
         """Nobody else makes a generation here."""
 
-    async def embed_query(self, text: str) -> Any:
+    async def embed_query(self, text: str, **_: object) -> Any:
         if self.failure is not None:
             raise self.failure
         return (await self.embedder.embed([text], kind="query"))[0]

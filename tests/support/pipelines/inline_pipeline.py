@@ -38,6 +38,7 @@ class InlinePipeline:
         tenant_id: TenantId,
         generation_id: GenerationId,
         passages: Sequence[tuple[PassageId, str]],
+        **_: object,
     ) -> list[RejectedError]:
         """See `livedex.pipeline.stages.embed.PassageEmbedder`."""
         await self._store.upsert_vectors(

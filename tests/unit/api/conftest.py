@@ -58,7 +58,7 @@ class TextEmbedder:
     model_id: str = "test:model"
     limits: EmbedLimits = field(default_factory=lambda: EmbedLimits(max_text_characters=20_000))
 
-    async def embed_text(self, text: str, kind: str) -> np.ndarray:
+    async def embed_text(self, text: str, kind: str, **_: object) -> np.ndarray:
         self.asked.append((text, kind))
         if self.error is not None:
             raise self.error

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from livedex.pipeline.costs.charges import EmbeddingCharges
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
@@ -24,12 +25,14 @@ class Shelf:
     Attributes:
         stored: vectors by key.
         calls: the keys of each call.
+        charges: of each call.
         failures: raised by the next calls.
     """
 
     def __init__(self) -> None:
         self.stored: dict[int, Vector] = {}
         self.calls: list[list[int]] = []
+        self.charges: list[EmbeddingCharges] = []
         self.failures: list[Exception] = []
         self.door: asyncio.Event | None = None
 
@@ -40,7 +43,10 @@ class Shelf:
         vectors: Mapping[PassageId, Vector],
         *,
         durable: bool = True,
+        charges: EmbeddingCharges | None = None,
     ) -> None:
+        assert charges is not None and charges.by_passage.keys() == vectors.keys()
+        self.charges.append(charges)
         self.calls.append(list(vectors))
         if self.door is not None:
             await self.door.wait()
@@ -263,10 +269,13 @@ async def test_a_vector_that_can_never_be_stored_ends_alone(
             vectors: Mapping[PassageId, Vector],
             *,
             durable: bool = True,
+            charges: EmbeddingCharges | None = None,
         ) -> None:
             if 5 in vectors:
                 raise RejectedError("not storable", reason="not_storable")
-            await super().upsert_vectors(tenant_id, generation_id, vectors, durable=durable)
+            await super().upsert_vectors(
+                tenant_id, generation_id, vectors, durable=durable, charges=charges
+            )
 
     picky = PickyShelf()
     gatherer = gatherer_on(counting(), time, picky)
