@@ -6,8 +6,9 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ class IngestResult:
         reused: distinct passages that were known already.
         deleted: chunk rows taken out.
         superseded: a newer version was there, and nothing was done.
+        tokens: of the embedded passages, as the provider counted them, or estimated.
+        cost: of these tokens in US dollars; None where no price is known.
     """
 
     chunks: int = 0
@@ -44,6 +47,8 @@ class IngestResult:
     reused: int = 0
     deleted: int = 0
     superseded: bool = False
+    tokens: int = field(default=0, compare=False)
+    cost: Decimal | None = field(default=None, compare=False)
 
 
 class Livedex(DocumentReader):
@@ -165,7 +170,15 @@ class Livedex(DocumentReader):
             done = await version.sync()
         if not done.current:
             return IngestResult(superseded=True)
-        return IngestResult(done.chunks, version.embedded, reused, done.deleted)
+        bill = done.bill
+        return IngestResult(
+            done.chunks,
+            version.embedded,
+            reused,
+            done.deleted,
+            tokens=0 if bill is None else bill.tokens,
+            cost=None if bill is None else bill.cost,
+        )
 
     async def patch(
         self, document_id: str, changes: Mapping[str, Any], *, tenant_id: str | None = None

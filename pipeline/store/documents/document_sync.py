@@ -180,7 +180,7 @@ async def apply_versions(
             draft, entries, len(swaps[numbers[draft.document_id]].delete), vectors or {}, model
         )
         for draft, entries in manifests
-        if draft.document_id in numbers and not draft.keep and draft.outcome != "deleted"
+        if draft.document_id in numbers and not draft.keep
     }
     if won:
         had = [
@@ -200,7 +200,7 @@ async def apply_versions(
             [kind for kind, _ in told],
             [data for _, data in told],
             [collection for collection, _ in had],
-            [_bill_object(bills.get(numbers[draft.document_id])) for draft in won],
+            [_notified_bill(draft, bills.get(numbers[draft.document_id])) for draft in won],
         )
     await _save_bills(connection, tenant_id, bills)
     # the model may have been changed since the embed stage had it
@@ -258,8 +258,8 @@ def _bill(
     )
 
 
-def _bill_object(bill: Bill | None) -> dict[str, Any] | None:
-    return None if bill is None else bill.as_object()
+def _notified_bill(draft: Draft, bill: Bill | None) -> dict[str, Any] | None:
+    return None if bill is None or draft.outcome == "deleted" else bill.as_object()
 
 
 async def _save_bills(

@@ -54,7 +54,7 @@ set texts = e.texts + excluded.texts, tokens = e.tokens + excluded.tokens, cost 
 -- name: count_query_costs
 -- $1 text: tenant  $2 text: model  $3 numeric: US dollars for a token, null where unknown  $4 bigint: texts  $5 bigint: tokens
 insert into embedding_costs as e (tenant_id, day, source, model_id, slot, queries, query_tokens, query_cost)
-values ($1, (now() at time zone 'utc')::date, '', $2, pg_backend_pid() % 16, $4, $5, coalesce($5 * $3::numeric, 0))
+values ($1, (now() at time zone 'utc')::date, '', $2, pg_backend_pid() % 16, $4::bigint, $5::bigint, coalesce($5::bigint * $3::numeric, 0))
 on conflict (tenant_id, day, source, model_id, slot) do update
 set queries = e.queries + excluded.queries, query_tokens = e.query_tokens + excluded.query_tokens, query_cost = e.query_cost + excluded.query_cost;
 

@@ -39,7 +39,7 @@ async def test_a_change_says_what_it_took(site: InProcessInstallation, settings:
     ] < found["tokens"]
     assert await report(site, first["token"]) == {
         "state": "superseded",
-        **dict.fromkeys(("attempts", "error", *TOOK, "tokens")),
+        **dict.fromkeys(("attempts", "error", *TOOK, "tokens", "cost")),
     }
     patched = await site.http.patch("/v1/documents/d", json={"title": "T"})
     third = await report(site, patched.json()["token"])

@@ -52,6 +52,8 @@ class EmbeddingServer(ScriptedServer):
         answered: every text that was answered with a vector.
         answer: called with (texts, number of the request from 0); None gives vectors.
         delay_s: waited before each answer.
+        tokens_of: counts the tokens of a text; None: answers name no tokens.
+        counted_tokens: that answers named.
     """
 
     def __init__(self, dimensions: int = 32) -> None:
@@ -63,6 +65,8 @@ class EmbeddingServer(ScriptedServer):
         self.answered: list[str] = []
         self.answer: Answer = lambda texts, number: None
         self.delay_s = 0.0
+        self.tokens_of: Callable[[str], int] | None = None
+        self.counted_tokens = 0
         super().__init__()
         self.url = f"{self.address}/v1"
 
@@ -115,4 +119,10 @@ class EmbeddingServer(ScriptedServer):
             return reply
         with self._lock:
             self.answered += texts
-        return Reply(body={"object": "list", "model": body["model"], "data": self.data(texts)})
+        answer = {"object": "list", "model": body["model"], "data": self.data(texts)}
+        if self.tokens_of is not None:
+            tokens = sum(map(self.tokens_of, texts))
+            answer["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens}
+            with self._lock:
+                self.counted_tokens += tokens
+        return Reply(body=answer)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from livedex.pipeline.costs.charges import EmbeddingCharges
+from livedex.pipeline.costs.charges import EmbeddingCharges, VersionAccount
+from livedex.pipeline.costs.token_usage import report_tokens
 from livedex.pipeline.embedding.embedder import Vector
 from livedex.pipeline.embedding.fake_embedder import FakeEmbedder
 from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
-from livedex.pipeline.model import GenerationId, PassageId, TenantId
+from livedex.pipeline.model import DocumentId, Fence, GenerationId, PassageId, TenantId
 from livedex.pipeline.stages.passage_embedder import BatchedPassageEmbedder
 from tests.unit.embedding.asking import contains_poison, counting, fail_when, service_on
 from tests.unit.embedding.fake_time import FakeClock
@@ -330,3 +331,41 @@ async def test_draining_ends_at_its_deadline(
     assert shelf.stored == {}
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
+
+
+async def test_what_a_request_took_is_shared_out_over_tenants_and_charged_once(
+    time: FakeClock, shelf: Shelf, passages: Passages
+) -> None:
+    embedder = counting()
+
+    async def script(sent: Sequence[str], number: int) -> None:
+        report_tokens(1001)
+
+    embedder.script = script
+    gatherer, texts = gatherer_on(embedder, time, shelf), passages(7)
+    accounts = [VersionAccount(DocumentId(f"d{n}"), Fence(1, b"")) for n in range(2)]
+    shelf.failures.append(RetryableError("not now"))  # the first tenant's vectors are kept
+    await time.run(
+        asyncio.gather(
+            gatherer.embed(
+                TenantId("a"), GenerationId(1), [(PassageId(1), texts[0])], account=accounts[0]
+            ),
+            gatherer.embed(
+                TenantId("b"),
+                GenerationId(1),
+                [(PassageId(n), text) for n, text in enumerate(texts) if n > 1],
+                account=accounts[1],
+            ),
+            return_exceptions=True,
+        )
+    )
+    await time.run(
+        gatherer.embed(
+            TenantId("a"), GenerationId(1), [(PassageId(1), texts[0])], account=accounts[0]
+        )
+    )
+    assert embedder.requests == 1
+    assert sum(account.embedded.tokens for account in accounts) == 1001
+    assert [account.embedded.texts for account in accounts] == [1, 5]
+    assert all(account.embedded.tokens for account in accounts)
+    assert [charges.is_retry for charges in shelf.charges] == [False, False, True]
