@@ -4,6 +4,7 @@ library, and tenants see their own.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,10 +16,9 @@ import pytest
 from livedex import Livedex
 from livedex.app.wiring import AppContext
 from livedex.pipeline.costs.bill import ModelPrice
-from livedex.pipeline.costs.charges import Charge, EmbeddingCharges, VersionAccount
+from livedex.pipeline.costs.charges import Charge, EmbeddingCharges
 from livedex.pipeline.errors import TenantDeletedError
-from livedex.pipeline.events.event import Synced
-from livedex.pipeline.model import DEFAULT_TENANT, DocumentId, TenantId
+from livedex.pipeline.model import DEFAULT_TENANT, TenantId
 from livedex.pipeline.settings.settings import Settings
 from livedex.pipeline.store.blobs.postgres_blob_store import PostgresBlobStore
 from livedex.pipeline.store.cost_ledger import CostEntry, CostLedger
@@ -110,8 +110,6 @@ async def test_searches_are_counted_apart(site: InProcessInstallation) -> None:
         ]
         if found:
             break
-        import asyncio
-
         await asyncio.sleep(0.1)
     assert [(each.queries, each.query_tokens, each.query_cost) for each in found] == [
         (2, 6, 6 * TOKEN)  # the second came from the cache
@@ -187,9 +185,10 @@ async def test_past_days_are_merged_without_a_change_of_the_sums(
     owner = await asyncpg.connect(owner_url)
     try:
         await owner.execute(
-            "insert into embedding_costs (tenant_id, day, source, model_id, slot, texts, tokens, cost)"
-            " select 'acme', current_date - d, s, 'm', slot, 1, slot, 0.1 from generate_series(0, 4) d,"
-            " generate_series(0, 16) slot, unnest(array['x', 'y']) s"
+            "insert into embedding_costs"
+            " (tenant_id, day, source, model_id, slot, texts, tokens, cost)"
+            " select 'acme', current_date - d, s, 'm', slot, 1, slot, 0.1"
+            " from generate_series(0, 4) d, generate_series(0, 16) slot, unnest(array['x', 'y']) s"
         )
         before = await costs.read(acme, days=10)
         assert [sum(entry.texts for entry in before), len(before)] == [170, 10]
@@ -211,21 +210,3 @@ async def test_nothing_is_counted_for_a_deleted_tenant(database: Database) -> No
     assert await costs.read(gone, days=1) == []
     with pytest.raises(TenantDeletedError):
         await costs.count_queries(gone, ModelPrice("m"), 1, 1)
-
-
-def test_the_event_of_a_visible_version_says_what_it_took() -> None:
-    assert {
-        "chunks",
-        "embedded",
-        "reused",
-        "deleted",
-        "tokens",
-        "cost",
-    } <= Synced.model_fields.keys()
-
-
-def test_an_account_adds_up() -> None:
-    account = VersionAccount(DocumentId("d"), None)  # type: ignore[arg-type]
-    account.add(3, 2)
-    account.add(4, 5)
-    assert account.embedded == (2, 7, 7)
