@@ -4,10 +4,13 @@ left aside would widen what is asked for, unseen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 from livedex.pipeline.runtime.name_suggestions import did_you_mean
@@ -88,14 +91,37 @@ def _meant(name: str, known: Mapping[str, bool]) -> str:
     return did_you_mean(name, known, _SYNONYMS) or f": it takes {', '.join(sorted(known))}"
 
 
-def _parameters(request: Request) -> dict[str, bool]:
-    """What the description of the API says that a query of this operation takes, and whether it
-    may be given several times.
+def _parameters(request: Request) -> Mapping[str, bool]:
+    """Return the query parameters of the operation, each with whether it may be given several
+    times.
     """
-    path: str = request.scope["route"].path_format
-    operation: Mapping[str, Any] = request.app.openapi()["paths"][path][request.method.lower()]
+    route: APIRoute = request.scope["route"]
+    known = _known.setdefault(route.endpoint, {})
+    if route.path_format not in known:
+        known[route.path_format] = _described_parameters(route)
+    return known[route.path_format][request.method.lower()]
+
+
+_known: WeakKeyDictionary[Callable[..., Any], dict[str, dict[str, dict[str, bool]]]] = (
+    WeakKeyDictionary()
+)
+"""By endpoint (routes themselves are not hashable), then by path and method."""
+
+
+def _described_parameters(route: APIRoute) -> dict[str, dict[str, bool]]:
+    """Describe this route alone: describing the whole API takes hundreds of milliseconds, in which
+    the first request after a start would hold up all others.
+    """
+    described = get_openapi(title="", version="", routes=[route])
     return {
-        each["name"]: each["schema"].get("type") == "array"
-        for each in operation.get("parameters", ())
-        if each["in"] == "query"
+        method: {
+            each["name"]: _is_list(each["schema"])
+            for each in operation.get("parameters", ())
+            if each["in"] == "query"
+        }
+        for method, operation in described["paths"][route.path_format].items()
     }
+
+
+def _is_list(schema: Mapping[str, Any]) -> bool:
+    return any(each.get("type") == "array" for each in schema.get("anyOf", [schema]))
