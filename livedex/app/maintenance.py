@@ -12,11 +12,16 @@ from collections.abc import Awaitable, Callable
 
 from livedex.app.wiring import AppContext
 from livedex.pipeline.errors import LivedexError
+from livedex.pipeline.search.recall_monitor import maintain_recall
+from livedex.pipeline.search.vector_retriever import MAX_EXACT_SCAN_PASSAGES
 from livedex.pipeline.search.word_statistics import recount_words, refresh_word_statistics
 from livedex.pipeline.store.cost_ledger import CostLedger
 from livedex.pipeline.store.documents.document_fields import FieldSettings, index_outdated_fields
 from livedex.pipeline.store.documents.keyword_rebuild import rewrite_outdated_passages
-from livedex.pipeline.store.documents.vector_index import maintain_vector_index
+from livedex.pipeline.store.documents.vector_index import (
+    enlarge_vector_index,
+    maintain_vector_index,
+)
 from livedex.pipeline.store.postgres.statements import sql
 
 log = logging.getLogger(__name__)
@@ -35,6 +40,7 @@ async def maintain(s: AppContext, stop: asyncio.Event) -> None:
         (5.0, count_words),
         (15.0, rewrite_words),
         (15.0, index_vectors),
+        (60.0, measure_recall),
         (300.0, clear_contents),
         (3600.0, clear_unused),
         (3600.0, clear_limits),
@@ -98,6 +104,25 @@ async def index_vectors(s: AppContext) -> None:
         await maintain_vector_index(
             s.owner_url, s.generations.generation_id, s.settings.vector_index_rows
         )
+
+
+async def measure_recall(s: AppContext) -> None:
+    """Hold the recall of the vector index for each tenant that it answers."""
+    generation_id = s.generations.generation_id
+    if generation_id is None:
+        return
+    found = {
+        tenant_id: await maintain_recall(
+            s.database, tenant_id, generation_id, MAX_EXACT_SCAN_PASSAGES
+        )
+        for tenant_id in await s.database.tenants()
+    }
+    measured = [each for each in found.values() if each is not None]
+    if not measured:
+        return
+    s.metrics.vector_recall.set(min(each.recall for each in measured))
+    if any(each.needs_larger_index for each in measured):
+        await enlarge_vector_index(s.owner_url, generation_id)
 
 
 async def clear_contents(s: AppContext) -> None:

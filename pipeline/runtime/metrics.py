@@ -84,6 +84,13 @@ class Metrics:
         self.search_seconds = Histogram(
             "livedex_search_seconds", "Time of a search", ["mode"], buckets=_SECONDS, registry=r
         )
+        self.vector_recall = Gauge(
+            "livedex_vector_recall",
+            "Share of the ten nearest passages that the vector index finds; the lowest of all "
+            "tenants that it answers; NaN until it was measured",
+            registry=r,
+        )
+        self.vector_recall.set(float("nan"))
         self.records_expired_total = Counter(
             "livedex_records_expired_total",
             "Records that Kafka removed before the stage had read them",

@@ -35,6 +35,7 @@ from livedex.pipeline.search.query_expansion import (
     move_vector,
 )
 from livedex.pipeline.search.ranking import RetrieverResults, chunk_positions, rank
+from livedex.pipeline.search.recall_monitor import learned_ef_search
 from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.search.selection import HitSelector, Page
 from livedex.pipeline.search.vector_retriever import (
@@ -213,9 +214,12 @@ class _Search:
         space = None
         if vector is not None and generation_id is not None:
             enough = indexed and counts.passages > exact_passages
-            space = VectorQuery(
-                generation_id, vector, counts.passages if enough else 0, request.ef_search
-            )
+            ef_search = request.ef_search
+            if enough and ef_search is None:
+                ef_search = await learned_ef_search(
+                    self._connection, self._tenant_id, generation_id
+                )
+            space = VectorQuery(generation_id, vector, counts.passages if enough else 0, ef_search)
         selector = HitSelector(self._connection, self._tenant_id, request, self._selection)
         if request.cursor:
             results = RetrieverResults(None, None, query_words=counts.words)

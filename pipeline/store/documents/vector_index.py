@@ -67,6 +67,38 @@ async def maintain_vector_index(
             await connection.close()
 
 
+async def enlarge_vector_index(owner_url: str, generation_id: GenerationId) -> bool:
+    """Build the index again with more links, beside the one that answers, and put it in its place.
+
+    Args:
+        owner_url: of the database, for a role that owns the table.
+
+    Returns:
+        Whether it was built; False if it is as large as it gets, or another process builds it.
+
+    Raises:
+        OutageError, RetryableError: see `livedex.pipeline.store.database_errors.translate_errors`.
+    """
+    name = index_name(generation_id)
+    with translate_errors(f"enlarge the vector index of generation {generation_id}"):
+        connection = await connect(owner_url, application_name="livedex")
+        try:
+            await set_search_path(connection)
+            if not await connection.fetchval("select pg_try_advisory_lock($1::bigint)", _LOCK_KEY):
+                return False
+            if await connection.fetchval(sql("vector_index_is_large"), name):
+                return False
+            log.info("enlarging the vector index of generation %d", generation_id)
+            await connection.execute(sql("drop_next_vector_index", generation_id))
+            await connection.execute(sql("create_large_vector_index", generation_id))
+            async with connection.transaction():
+                await connection.execute(sql("replace_vector_index", generation_id))
+                await connection.execute(sql("rename_next_vector_index", generation_id))
+            return True
+        finally:
+            await connection.close()
+
+
 async def _reaches_threshold(
     connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId, rows: int
 ) -> bool:
