@@ -70,5 +70,4 @@ def test_only_building_and_dropping_the_vector_index_is_not_prepared() -> None:
         "create_large_vector_index",
         "drop_next_vector_index",
         "replace_vector_index",
-        "rename_next_vector_index",
     }
