@@ -11,7 +11,7 @@ import click
 
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
-from livedex.cli.options import data_option, example, json_option
+from livedex.cli.options import data_option, example, json_option, validate_request
 from livedex.cli.output import one_line, print_json, printable
 from livedex.cli.search import wait_for_model
 from livedex.pipeline.settings.settings import load_settings
@@ -74,19 +74,11 @@ def ask(
 async def _ask(
     data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]
 ) -> dict[str, Any]:
-    from pydantic import ValidationError
-
     from livedex.app.up_client import ask_via_up
     from livedex.pipeline.ask.request import AskRequest
-    from livedex.pipeline.errors import RejectedError
     from livedex.pipeline.model import Reader, TenantId
 
-    try:
-        request = AskRequest(**fields)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        message = first["msg"].removeprefix("Value error, ")
-        raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
+    request = validate_request(AskRequest, fields)
     settings = load_settings(Path.cwd())
     found = await asyncio.to_thread(ask_via_up, settings, data, tenant, principals, fields)
     if found is not None:

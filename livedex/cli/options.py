@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from livedex.pipeline.names import is_reserved
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+M = TypeVar("M", bound="BaseModel")
 DATA = Path(".livedex")
 
 data_option = click.option(
@@ -27,6 +34,39 @@ def example(*lines: str) -> str:
         lines: command lines, e.g. `livedex status --wait 60`.
     """
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def parse_json_object(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> dict[str, Any] | None:
+    """Read a JSON object given on the command line."""
+    if value is None:
+        return None
+    try:
+        found = json.loads(value)
+    except ValueError as exc:
+        raise click.BadParameter(f"{value!r} is not valid JSON: {exc}", ctx, param) from exc
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"{value!r} is not a JSON object", ctx, param)
+    return found
+
+
+def validate_request(model: type[M], fields: Mapping[str, Any]) -> M:
+    """Make the body of an API call from options.
+
+    Raises:
+        RejectedError: a field is invalid; the message names the first one.
+    """
+    from pydantic import ValidationError
+
+    from livedex.pipeline.errors import RejectedError
+
+    try:
+        return model(**fields)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
 
 
 def parse_tenant_name(

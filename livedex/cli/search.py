@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,13 @@ import click
 
 from livedex.cli.command_context import open_command_context
 from livedex.cli.event_loop import run_command
-from livedex.cli.options import data_option, example, json_option
+from livedex.cli.options import (
+    data_option,
+    example,
+    json_option,
+    parse_json_object,
+    validate_request,
+)
 from livedex.cli.output import one_line, print_json, truncate
 from livedex.pipeline.settings.settings import load_settings
 
@@ -23,21 +28,6 @@ _MODES = ("hybrid", "vector", "keyword")
 _SYNTAXES = ("plain", "web")
 _EXCERPT_CHARACTERS = 400
 _QUERY_S, _MODEL_S, _ASK_AGAIN_S = 30.0, 10.0, 0.25
-
-
-def _json_object(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> dict[str, Any] | None:
-    """A JSON object given on the command line."""
-    if value is None:
-        return None
-    try:
-        found = json.loads(value)
-    except ValueError as exc:
-        raise click.BadParameter(f"{value!r} is not valid JSON: {exc}", ctx, param) from exc
-    if not isinstance(found, dict):
-        raise click.BadParameter(f"{value!r} is not a JSON object", ctx, param)
-    return found
 
 
 @click.command(
@@ -70,7 +60,7 @@ def _json_object(
 )
 @click.option(
     "--where",
-    callback=_json_object,
+    callback=parse_json_object,
     metavar="JSON",
     help="Only documents whose metadata matches this filter, as in POST /v1/search.",
 )
@@ -125,19 +115,11 @@ def search(
 async def _search(
     data: Path, tenant: str, principals: frozenset[str] | None, fields: dict[str, Any]
 ) -> dict[str, Any]:
-    from pydantic import ValidationError
-
     from livedex.app.up_client import search_via_up
-    from livedex.pipeline.errors import RejectedError
     from livedex.pipeline.model import Reader, TenantId
     from livedex.pipeline.search.request import SearchRequest
 
-    try:
-        request = SearchRequest(**fields)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        message = first["msg"].removeprefix("Value error, ")
-        raise RejectedError(f"{'.'.join(map(str, first['loc']))}: {message}") from exc
+    request = validate_request(SearchRequest, fields)
     settings = load_settings(Path.cwd())
     if (
         found := await asyncio.to_thread(search_via_up, settings, data, tenant, principals, fields)
