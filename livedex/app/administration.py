@@ -10,6 +10,7 @@ from livedex.app import reports
 from livedex.app.dead_letter_replay import drop_dead_letter, replay_dead_letters
 from livedex.pipeline.errors import NotFoundError, OutageError
 from livedex.pipeline.model import TenantId
+from livedex.pipeline.names import RESERVED
 from livedex.pipeline.store.api_key_store import ApiKeyStore
 from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.source_store import SourceStore
@@ -18,6 +19,8 @@ from livedex.pipeline.store.subscriber_store import SubscriberStore
 if TYPE_CHECKING:
     from livedex.app.wiring import AppContext
     from livedex.consumers.stage_processors import Broker
+    from livedex.pipeline.http.authentication import Caller
+    from livedex.pipeline.store.database import Database
 
 
 class TenantAdministration:
@@ -35,21 +38,31 @@ class TenantAdministration:
         """Replay dead letters over this broker from now on."""
         self._broker = broker
 
-    async def status(self, tenant_id: TenantId) -> dict[str, Any]:
-        return await reports.status_report(self._s, self._s.database.restricted_to(tenant_id))
+    async def status(self, caller: Caller) -> dict[str, Any]:
+        is_whole = await self._administers_installation(caller)
+        return await reports.status_report(
+            self._s, self._view(caller, is_whole=is_whole), with_installation=is_whole
+        )
 
     async def sources(self, tenant_id: TenantId) -> list[dict[str, Any]]:
         found = await SourceStore(self._s.database.restricted_to(tenant_id)).all()
         return [reports.source_report(source) for source in found]
 
-    async def dead_letters(self, tenant_id: TenantId) -> list[dict[str, Any]]:
-        return [reports.dead_letter_report(x) for x in await self._letters(tenant_id).all()]
+    async def dead_letters(
+        self, caller: Caller, *, stage: str | None, limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        store = await self._letters(caller)
+        page, following = await store.page(stage=stage, limit=limit, cursor=cursor)
+        return {
+            "dead": [reports.dead_letter_report(letter) for letter in page],
+            "next_cursor": following,
+        }
 
-    async def dead_letter(self, tenant_id: TenantId, letter_id: str) -> dict[str, Any]:
-        return reports.dead_letter_details(await self._letter(tenant_id, letter_id))
+    async def dead_letter(self, caller: Caller, letter_id: str) -> dict[str, Any]:
+        return reports.dead_letter_details(await self._letter(caller, letter_id))
 
-    async def replay(self, tenant_id: TenantId, letter_id: str) -> dict[str, Any]:
-        letter = await self._letter(tenant_id, letter_id)
+    async def replay(self, caller: Caller, letter_id: str) -> dict[str, Any]:
+        letter = await self._letter(caller, letter_id)
         if self._broker is None:
             raise OutageError("broker", "it was not reached yet")
 
@@ -61,8 +74,8 @@ class TenantAdministration:
             raise OutageError("broker", done.failed[0][1])
         return {"id": letter_id, "replayed": bool(done.replayed), "stale": bool(done.stale)}
 
-    async def drop(self, tenant_id: TenantId, letter_id: str) -> None:
-        await drop_dead_letter(self._s, await self._letter(tenant_id, letter_id))
+    async def drop(self, caller: Caller, letter_id: str) -> None:
+        await drop_dead_letter(self._s, await self._letter(caller, letter_id))
 
     async def keys(self, tenant_id: TenantId) -> list[dict[str, Any]]:
         found = await ApiKeyStore(self._s.database).of(tenant_id)
@@ -96,15 +109,33 @@ class TenantAdministration:
         await store.resume(tenant_id, name)
         return reports.subscriber_report(await store.find(name))
 
-    def settings(self) -> list[dict[str, Any]]:
-        return reports.settings_report(self._s.settings)
+    async def settings(self, caller: Caller) -> list[dict[str, Any]]:
+        is_whole = await self._administers_installation(caller)
+        return reports.settings_report(self._s.settings, mask_texts=not is_whole)
 
-    def _letters(self, tenant_id: TenantId) -> DeadLetterStore:
-        return DeadLetterStore(self._s.database.restricted_to(tenant_id))
+    async def _administers_installation(self, caller: Caller) -> bool:
+        """Return whether a caller is told of the whole installation: one that needs no credential,
+        or whose tenant is the only one.
+        """
+        if caller.is_anonymous:
+            return True
+        return set(await self._s.database.tenants()) <= {caller.tenant_id, *RESERVED}
 
-    async def _letter(self, tenant_id: TenantId, letter_id: str) -> DeadLetter:
+    def _view(self, caller: Caller, *, is_whole: bool) -> Database:
+        """Return the database as a caller sees it; records that name no tenant are for those who
+        administer the installation.
+        """
+        return self._s.database.restricted_to(
+            caller.tenant_id, *map(TenantId, sorted(RESERVED) if is_whole else ())
+        )
+
+    async def _letters(self, caller: Caller) -> DeadLetterStore:
+        is_whole = await self._administers_installation(caller)
+        return DeadLetterStore(self._view(caller, is_whole=is_whole))
+
+    async def _letter(self, caller: Caller, letter_id: str) -> DeadLetter:
         try:
-            return await self._letters(tenant_id).find(letter_id)
+            return await (await self._letters(caller)).find(letter_id)
         except NotFoundError as exc:
             raise NotFoundError(
                 f"there is no dead letter {letter_id}: GET /v1/dead lists those there are"

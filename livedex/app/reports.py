@@ -27,12 +27,15 @@ _PARTITIONS = "broker:partitions"
 _WHERE_USED = ("blobs",)
 
 
-async def status_report(s: AppContext, database: Database) -> dict[str, Any]:
+async def status_report(
+    s: AppContext, database: Database, *, with_installation: bool = True
+) -> dict[str, Any]:
     """Report documents by state, the backlog of each stage, health, dead letters and sources.
 
     Args:
-        database: that of the context, or its view of one tenant. The stages and the health are
-            those of the installation in any case.
+        database: that of the context, or its view of some tenants.
+        with_installation: also the backlog of the stages that all tenants share, and the reasons
+            why a component is unavailable.
     """
     from livedex.pipeline.events.notifications import NOTIFY_STAGE
     from livedex.pipeline.flow import StageName
@@ -47,7 +50,9 @@ async def status_report(s: AppContext, database: Database) -> dict[str, Any]:
     if offline is not None and health.get("broker", "ok") == "ok":
         health["broker"] = offline
     try:
-        stages: dict[str, StageLag | None] = dict(await s.backlog.waiting())
+        stages: dict[str, StageLag | None] = (
+            dict(await s.backlog.waiting()) if with_installation else {}
+        )
     except OutageError as exc:
         stages = dict.fromkeys(get_args(StageName))
         health[exc.component] = f"down: {exc}"
@@ -58,7 +63,7 @@ async def status_report(s: AppContext, database: Database) -> dict[str, Any]:
         "documents": {state: states.get(state, 0) for state in get_args(DocumentState)},
         "stages": {name: _stage(stage) for name, stage in stages.items()},
         "health": {
-            name: health.get(name, "ok")
+            name: _shown_health(health.get(name, "ok"), with_reason=with_installation)
             for name in (*_COMPONENTS, *_WHERE_USED)
             if name in _COMPONENTS or name in health
         },
@@ -199,17 +204,27 @@ async def list_subscribers(s: AppContext, database: Database) -> list[Subscriber
     ]
 
 
-def settings_report(settings: Settings) -> list[dict[str, Any]]:
+def settings_report(settings: Settings, *, mask_texts: bool = False) -> list[dict[str, Any]]:
     """Report each setting with its value, where it differs from the default, and its description.
 
     Secrets are masked, also those within URLs.
+
+    Args:
+        mask_texts: mask also texts that were set, such as addresses and folders, but not numbers,
+            switches and choices.
     """
     from livedex.pipeline.settings.settings import catalog
 
     return [
         {
             "name": setting.variable,
-            "value": _shown_value(settings, setting.group, setting.key, is_secret=setting.secret),
+            "value": _shown_value(
+                settings,
+                setting.group,
+                setting.key,
+                is_secret=setting.secret,
+                mask_texts=mask_texts and not setting.choices,
+            ),
             "is_default": _is_default(settings, setting.group, setting.key),
             "default": setting.default.strip("`") or None,
             "description": setting.description,
@@ -228,7 +243,9 @@ def _is_default(settings: Settings, group: str, key: str) -> bool:
     return bool(getattr(holder, name) == type(holder).model_fields[name].default)
 
 
-def _shown_value(settings: Settings, group: str, key: str, *, is_secret: bool) -> Any:
+def _shown_value(
+    settings: Settings, group: str, key: str, *, is_secret: bool, mask_texts: bool
+) -> Any:
     holder, name = _field(settings, group, key)
     value = getattr(holder, name)
     if value is None:
@@ -237,6 +254,8 @@ def _shown_value(settings: Settings, group: str, key: str, *, is_secret: bool) -
         return MASK
     if isinstance(value, bool | int | float):
         return value
+    if mask_texts and not _is_default(settings, group, key):
+        return MASK
     if isinstance(value, Mapping | tuple | list | set | frozenset):
         return mask_credentials(", ".join(map(str, value)))
     return mask_credentials(str(value))
@@ -246,6 +265,10 @@ def _stage(lag: StageLag | None) -> dict[str, float | None]:
     if lag is None:  # the broker could not be asked
         return {"waiting": None, "oldest_s": None}
     return {"waiting": lag.waiting, "oldest_s": round(lag.oldest_s, 3)}
+
+
+def _shown_health(state: str, *, with_reason: bool) -> str:
+    return state if with_reason else state.partition(":")[0]
 
 
 def _health(found: ComponentHealth) -> str:

@@ -11,7 +11,17 @@ from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import APIRouter, FastAPI
 
-from livedex.pipeline.api import administration, ask, collections, embeddings, health, search
+from livedex.pipeline.api import (
+    administration,
+    api_keys,
+    ask,
+    collections,
+    dead_letters,
+    embeddings,
+    health,
+    search,
+    subscribers,
+)
 from livedex.pipeline.api import document_reads as documents
 from livedex.pipeline.api import openapi as description
 from livedex.pipeline.api import sync_status as sync
@@ -32,7 +42,10 @@ READ_ROUTERS: Sequence[APIRouter] = (
     collections.router,
     collections.write_router,
     administration.router,
-    administration.write_router,
+    dead_letters.router,
+    api_keys.router,
+    api_keys.write_router,
+    subscribers.router,
 )
 """What the role `api` answers.
 

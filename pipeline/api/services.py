@@ -82,10 +82,13 @@ class QuestionAnswerer(Protocol):
 class Administration(Protocol):
     """Reports on and changes what belongs to one tenant; ids of others count as missing.
 
+    Facts about the whole installation are for callers that administer it: those that need no
+    credential, and those of its only tenant.
+
     Every call may raise OutageError; those that name something raise NotFoundError.
     """
 
-    async def status(self, tenant_id: TenantId) -> dict[str, Any]:
+    async def status(self, caller: Caller) -> dict[str, Any]:
         """Return documents by state, backlogs, health, dead letters and sources."""
         ...
 
@@ -93,19 +96,25 @@ class Administration(Protocol):
         """Return every source."""
         ...
 
-    async def dead_letters(self, tenant_id: TenantId) -> list[dict[str, Any]]:
-        """Return the dead letters, oldest first, without their bytes."""
+    async def dead_letters(
+        self, caller: Caller, *, stage: str | None, limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        """Return a page of dead letters, oldest first, without their bytes.
+
+        Raises:
+            RejectedError: the cursor is none that a page gave.
+        """
         ...
 
-    async def dead_letter(self, tenant_id: TenantId, letter_id: str) -> dict[str, Any]:
+    async def dead_letter(self, caller: Caller, letter_id: str) -> dict[str, Any]:
         """Return a dead letter with its bytes."""
         ...
 
-    async def replay(self, tenant_id: TenantId, letter_id: str) -> dict[str, Any]:
+    async def replay(self, caller: Caller, letter_id: str) -> dict[str, Any]:
         """Process a dead letter again; return whether it was sent or is stale."""
         ...
 
-    async def drop(self, tenant_id: TenantId, letter_id: str) -> None:
+    async def drop(self, caller: Caller, letter_id: str) -> None:
         """Remove a dead letter permanently."""
         ...
 
@@ -135,7 +144,7 @@ class Administration(Protocol):
         """Resume deliveries to a subscriber and return it."""
         ...
 
-    def settings(self) -> list[dict[str, Any]]:
+    async def settings(self, caller: Caller) -> list[dict[str, Any]]:
         """Return the settings of this process, secrets masked."""
         ...
 

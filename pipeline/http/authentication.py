@@ -43,6 +43,11 @@ class Caller:
     credential: str = ""
     principals: frozenset[str] | None = None
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Return whether it asks without a credential, where none is needed."""
+        return not self.credential
+
     def require(self, *scopes: Scope) -> None:
         """Go on only with one of these scopes.
 

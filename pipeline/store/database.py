@@ -80,15 +80,15 @@ class Database:
         self._reads = ReadLimiter(pool.get_max_size(), wait_s=read_timeout_s)
         self._always_durable = always_durable
         self.shares = shares or TenantShares()
-        self._only: TenantId | None = None
+        self._only: tuple[TenantId, ...] | None = None
 
-    def restricted_to(self, tenant_id: TenantId) -> Database:
-        """Return a view of this database in which `tenants` knows one tenant alone.
+    def restricted_to(self, *tenant_ids: TenantId) -> Database:
+        """Return a view of this database in which `tenants` returns these tenants alone.
 
-        What goes over all tenants, such as a list of dead letters, then sees those of this one.
+        What goes over all tenants, such as a list of dead letters, then sees those of these.
         """
         view = copy.copy(self)
-        view._only = tenant_id
+        view._only = tenant_ids
         return view
 
     @asynccontextmanager
@@ -238,7 +238,7 @@ class Database:
     async def tenants(self) -> list[TenantId]:
         """Return every tenant there is, in order; of a restricted view its own."""
         if self._only is not None:
-            return [self._only]
+            return list(self._only)
         async with self.system("list tenants") as connection:
             return [TenantId(row[0]) for row in await connection.fetch("select tenant_ids()")]
 

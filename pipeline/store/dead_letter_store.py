@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +27,12 @@ from livedex.pipeline.extract.sanitizer import sanitize_text
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.document_sync import sync_ended_payload
+from livedex.pipeline.store.page_cursor import (
+    decode_cursor,
+    encode_cursor,
+    is_storable,
+    unknown_cursor_error,
+)
 from livedex.pipeline.store.postgres.statements import sql
 
 _MAX_DETAIL_CHARACTERS = 2000
@@ -185,6 +191,23 @@ def _decode_event(letter: DeadLetter) -> Event[Any] | None:
         return None
 
 
+def _place(letter: DeadLetter) -> tuple[str, str]:
+    """Return the place of a letter in a list: times of one length sort as text."""
+    at = letter.at or datetime.min.replace(tzinfo=UTC)
+    return at.astimezone(UTC).isoformat(timespec="microseconds"), letter.letter_id
+
+
+def _read_cursor(cursor: str) -> tuple[datetime, str]:
+    at, letter_id = decode_cursor(cursor, 2)
+    try:
+        after = datetime.fromisoformat(at)
+    except ValueError as exc:
+        raise unknown_cursor_error() from exc
+    if after.tzinfo is None:
+        raise unknown_cursor_error()
+    return after, letter_id
+
+
 class DeadLetterStore:
     """The dead letters of every tenant."""
 
@@ -238,13 +261,47 @@ class DeadLetterStore:
                 ]
         return found
 
+    async def page(
+        self, *, stage: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> tuple[Sequence[DeadLetter], str | None]:
+        """Return a page of letters, oldest first, without payloads.
+
+        Args:
+            stage: only letters of this stage; None for all.
+            limit: letters at most, >= 1.
+            cursor: from the page before; None for the first.
+
+        Returns:
+            The letters, and the cursor of the next page, None on the last.
+
+        Raises:
+            RejectedError: the cursor is none that a page gave.
+        """
+        after, above = (datetime.min.replace(tzinfo=UTC), "")
+        if cursor is not None:
+            after, above = _read_cursor(cursor)
+        if stage is not None and not is_storable(stage):
+            return [], None
+        found: list[DeadLetter] = []
+        for tenant_id in await self._database.tenants():
+            async with self._database.tenant(tenant_id, "list dead letters") as connection:
+                found += [
+                    DeadLetter(tenant_id=tenant_id, **dict(row))
+                    for row in await connection.fetch(
+                        sql("page_letters"), tenant_id, stage, after, above, limit + 1
+                    )
+                ]
+        found.sort(key=_place)
+        page = found[:limit]
+        return page, encode_cursor(_place(page[-1])) if len(found) > limit else None
+
     async def find(self, wanted: str) -> DeadLetter:
         """One letter, with its payload.
 
         Raises:
             NotFoundError: there is none of this id.
         """
-        for tenant_id in await self._database.tenants():
+        for tenant_id in await self._database.tenants() if is_storable(wanted) else ():
             async with self._database.tenant(tenant_id, "read dead letter") as connection:
                 row = await connection.fetchrow(sql("read_letter"), tenant_id, wanted)
             if row is not None:

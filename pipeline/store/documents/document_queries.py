@@ -5,19 +5,17 @@ Invariant: every answer comes from one statement, so a reader never sees half of
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
 import asyncpg
-import orjson
 
 from livedex.pipeline.costs.money import exact_amount
-from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId, DocumentState, Reader
 from livedex.pipeline.store.database import Database, principals_parameter
+from livedex.pipeline.store.page_cursor import decode_cursor, encode_cursor, is_storable
 from livedex.pipeline.store.postgres.statements import sql
 
 SyncState = Literal["pending", "synced", "superseded", "dead"]
@@ -133,7 +131,7 @@ class DocumentQueries:
 
     async def get(self, reader: Reader, document_id: DocumentId) -> DocumentView | None:
         """A document; None where there is none, or it was deleted."""
-        if not _is_storable_name(document_id):
+        if not is_storable(document_id):
             return None
         async with self._database.read_transaction(reader, "read a document") as connection:
             row = await connection.fetchrow(
@@ -167,11 +165,9 @@ class DocumentQueries:
         Raises:
             RejectedError: the cursor is none that a page gave.
         """
-        above = "" if cursor is None else _read_cursor(cursor)
+        above = "" if cursor is None else decode_cursor(cursor, 1)[0]
         if not all(
-            _is_storable_name(value)
-            for value in (collection, source, state, prefix)
-            if value is not None
+            is_storable(value) for value in (collection, source, state, prefix) if value is not None
         ):
             return [], None
         async with self._database.read_transaction(reader, "list documents") as connection:
@@ -187,11 +183,11 @@ class DocumentQueries:
                 prefix,
             )
         documents = [_document(row, reader) for row in rows[:limit]]
-        return documents, _make_cursor(documents[-1].document_id) if len(rows) > limit else None
+        return documents, encode_cursor([documents[-1].document_id]) if len(rows) > limit else None
 
     async def chunks(self, reader: Reader, document_id: DocumentId) -> ChunksView | None:
         """The visible chunks of a document; None where there is no such document."""
-        if not _is_storable_name(document_id):
+        if not is_storable(document_id):
             return None
         async with self._database.read_transaction(reader, "read chunks") as connection:
             rows = await connection.fetch(
@@ -223,7 +219,7 @@ class DocumentQueries:
 
     async def collection(self, reader: Reader, name: str) -> CollectionView | None:
         """A collection; None where there is none."""
-        if not _is_storable_name(name):
+        if not is_storable(name):
             return None
         async with self._database.read_transaction(reader, "read a collection") as connection:
             row = await connection.fetchrow(
@@ -287,11 +283,6 @@ def _compare_versions(
     return "superseded" if newest > version else "pending"
 
 
-def _is_storable_name(name: str) -> bool:
-    """PostgreSQL's text holds no NUL and no lone surrogate, so nothing is called so."""
-    return "\x00" not in name and not any("\ud800" <= c <= "\udfff" for c in name)
-
-
 def _visible_version(row: asyncpg.Record) -> int | None:
     return row["version"] if row["synced_state"] not in (None, "deleted") else None
 
@@ -340,32 +331,3 @@ def _chunks_with_offsets(rows: Sequence[asyncpg.Record]) -> list[ChunkView]:
         end = start + row["length"]
         placed.append(ChunkView(index, row["content"], start, end, row["heading"]))
     return placed
-
-
-def _make_cursor(document_id: DocumentId) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([document_id])).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> str:
-    try:
-        body = orjson.loads(
-            base64.b64decode(
-                cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True
-            )
-        )
-    except ValueError as exc:
-        raise RejectedError(
-            "the cursor is none that a page gave: begin with the first page",
-            reason="invalid_cursor",
-        ) from exc
-    if not (
-        isinstance(body, list)
-        and len(body) == 1
-        and isinstance(body[0], str)
-        and _is_storable_name(body[0])
-    ):
-        raise RejectedError(
-            "the cursor is none that a page gave: begin with the first page",
-            reason="invalid_cursor",
-        )
-    return body[0]

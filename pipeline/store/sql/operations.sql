@@ -34,6 +34,15 @@ from dead_letters
 where tenant_id = $1 and (replayed_at is null or replayed_at < now() - interval '15 minutes')
 order by at, letter_id;
 
+-- name: page_letters
+-- As `list_letters`. $1 text: tenant  $2 text: stage, null for all  $3 timestamptz: only letters after this moment  $4 text: and this id
+-- $5 integer: rows at most
+select letter_id, stage, document_id, version, reason, detail, attempts, at, octet_length(payload) as size_bytes
+from dead_letters
+where tenant_id = $1 and (replayed_at is null or replayed_at < now() - interval '15 minutes')
+  and ($2::text is null or stage = $2) and at >= $3 and (at, letter_id) > ($3, $4)
+order by at, letter_id limit $5;
+
 -- name: read_letter
 -- $1 text: tenant  $2 text: letter
 select letter_id, tenant_id, stage, document_id, version, reason, detail, attempts, topic, place, headers, payload, at

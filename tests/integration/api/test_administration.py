@@ -16,10 +16,11 @@ from livedex.app.administration import TenantAdministration
 from livedex.pipeline.access.api_key_cache import open_api_key_cache
 from livedex.pipeline.access.authenticator import CredentialAuthenticator
 from livedex.pipeline.access.key_format import generate_key
-from livedex.pipeline.api import administration
+from livedex.pipeline.api import api_keys
 from livedex.pipeline.api.app import create_app
 from livedex.pipeline.http.authentication import SCOPES
 from livedex.pipeline.model import TenantId
+from livedex.pipeline.names import UNKNOWN_TENANT
 from livedex.pipeline.store.api_key_store import ApiKeyStore
 from livedex.pipeline.store.dead_letter_store import DeadLetter
 from tests.support.http.app_client import asgi_client, assert_problem
@@ -91,7 +92,7 @@ async def test_a_dead_letter_is_shown_replayed_and_embeds_only_what_was_refused(
     await site.ended()
     assert await site.text("a.md") == POISON
     assert sorted(embedder.embedded_documents) == sorted([POISON, FINE])
-    assert (await site.http.get("/v1/dead")).json() == {"dead": []}
+    assert (await site.http.get("/v1/dead")).json() == {"dead": [], "next_cursor": None}
 
 
 async def test_a_dropped_letter_is_gone_and_a_stale_one_is_not_sent(
@@ -175,6 +176,7 @@ async def test_tenants_see_and_change_nothing_of_each_other(
         assert "secret" not in text and letter["id"] not in text and key["id"] not in text, path
     status = (await keyed.get("/v1/status", headers=mine)).json()
     assert status["dead"] == 0 and set(status["documents"].values()) == {0}
+    assert (await keyed.get("/v1/dead", headers=mine)).json() == {"dead": [], "next_cursor": None}
     for method, path in (
         ("GET", "/v1/dead/{}"),
         ("POST", "/v1/dead/{}/replay"),
@@ -187,6 +189,66 @@ async def test_tenants_see_and_change_nothing_of_each_other(
         assert foreign.status_code == missing.status_code == 404
         assert foreign.text.replace(known, "") == missing.text.replace("f" * len(known), "")
     assert len((await keyed.get("/v1/dead", headers=theirs)).json()["dead"]) == 1
+
+
+async def test_facts_about_the_installation_are_for_who_administers_it(
+    site: InProcessInstallation, keyed: httpx.AsyncClient
+) -> None:
+    async def seen(client: httpx.AsyncClient, headers: dict[str, str]) -> tuple[object, ...]:
+        status = (await client.get("/v1/status", headers=headers)).json()
+        settings = (await client.get("/v1/settings", headers=headers)).json()["settings"]
+        values = {setting["name"]: setting["value"] for setting in settings}
+        assert values["LIVEDEX_EMBEDDER_API_KEY"] == "***"
+        assert values["LIVEDEX_DIMENSIONS"] == 32 and values["LIVEDEX_LOG_LEVEL"] == "info"
+        letters = (await client.get("/v1/dead", headers=headers)).json()["dead"]
+        return (
+            sorted(status["stages"]),
+            status["health"]["broker"],
+            values["LIVEDEX_EMBEDDER_URL"],
+            [letter["id"] for letter in letters],
+        )
+
+    await site.s.letters.bury(
+        DeadLetter("nobody", TenantId(UNKNOWN_TENANT), "chunk", None, None, "invalid", "no", 1)
+    )
+    await site.s.operations.set_health("broker", ok=False, detail="kafka-7.internal")
+    stages, address = ["chunk", "embed", "sync"], site.embedder.url
+    everything = (stages, "down: kafka-7.internal", address, ["nobody"])
+    only = await key_for(site, OTHER, "admin")
+    assert await seen(keyed, only) == everything
+    await key_for(site, TenantId("acme"), "search")
+    assert await seen(keyed, only) == ([], "down", "***", [])
+    assert_problem(await keyed.delete("/v1/dead/nobody", headers=only), 404)
+    assert await seen(site.http, {}) == everything
+    assert (await site.http.delete("/v1/dead/nobody")).status_code == 204
+
+
+async def test_dead_letters_are_listed_page_by_page(site: InProcessInstallation) -> None:
+    for number in range(7):
+        stage = "embed" if number % 2 else "chunk"
+        await site.s.letters.bury(
+            DeadLetter(
+                f"l{number}", TenantId("default"), stage, f"{number}.md", 1, "rejected", "no", 1
+            )
+        )
+
+    async def pages(**query: str | int) -> list[list[str]]:
+        found, cursor = [], None
+        while True:
+            more = {"cursor": cursor} if cursor else {}
+            page = (await site.http.get("/v1/dead", params={**query, **more})).json()
+            found.append([letter["id"] for letter in page["dead"]])
+            if (cursor := page["next_cursor"]) is None:
+                return found
+
+    assert await pages(limit=3) == [["l0", "l1", "l2"], ["l3", "l4", "l5"], ["l6"]]
+    assert await pages(limit=7) == [[f"l{number}" for number in range(7)]]
+    assert await pages(limit=2, stage="embed") == [["l1", "l3"], ["l5"]]
+    assert await pages(stage="sync") == [[]]
+    for wrong in ("?limit=0", "?limit=1001", "?cursor=x", "?cursor=WyJhIl0", "?stage=no", "?x=1"):
+        assert_problem(await site.http.get(f"/v1/dead{wrong}"), 422)
+    for odd in ("%00", "%ED%A0%80", "l0%00", "x" * 300):
+        assert (await site.http.get(f"/v1/dead/{odd}")).status_code in (404, 422)
 
 
 async def test_a_key_that_was_made_over_the_api_works_until_it_is_revoked(
@@ -219,4 +281,4 @@ async def test_without_a_broker_a_replay_is_refused_and_nothing_is_lost(
 
 
 def test_scopes_of_new_keys_are_those_there_are() -> None:
-    assert set(administration.Scope.__args__) == SCOPES
+    assert set(api_keys.Scope.__args__) == SCOPES
