@@ -31,24 +31,10 @@ from livedex.pipeline.runtime.health import ProcessHealth
 from livedex.pipeline.runtime.liveness import LivenessChecks
 from livedex.pipeline.runtime.metrics import Metrics
 from livedex.pipeline.runtime.tenant_shares import TenantShares
-from livedex.pipeline.search.answer import SearchResult
-from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.searcher import Searcher
 from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.installation_status import InstallationStatus
-
-
-class Searcher(Protocol):
-    """Answers searches; `livedex.pipeline.search.engine.SearchEngine` does."""
-
-    async def search(self, reader: Reader, request: SearchRequest) -> SearchResult:
-        """The answer, for who asks.
-
-        Raises:
-            OutageError: what the asked mode needs is away.
-            RejectedError: the request makes no sense for this index.
-        """
-        ...
 
 
 class TextEmbedder(Protocol):

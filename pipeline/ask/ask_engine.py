@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -22,20 +22,13 @@ from livedex.pipeline.model import Reader
 from livedex.pipeline.search.answer import Hit, SearchResult
 from livedex.pipeline.search.highlights import content_words, read_lexemes
 from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.searcher import Searcher
 from livedex.pipeline.store.database import Database
 
 CACHE_ENTRIES = 1_000
 CACHE_TTL_S = 3_600.0
 EXTRACTIVE_MODEL = "extractive"
 _SEARCH_FIELDS = frozenset(SearchRequest.model_fields)
-
-
-class Searcher(Protocol):
-    """Finds the sources of an answer."""
-
-    async def search(self, reader: Reader, request: SearchRequest) -> SearchResult:
-        """See `livedex.pipeline.search.engine.SearchEngine.search`."""
-        ...
 
 
 @dataclass(slots=True)

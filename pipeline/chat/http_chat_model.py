@@ -15,8 +15,9 @@ import httpx
 from pydantic import SecretStr
 
 from livedex.pipeline.chat.chat_model import ChatChunk, ChatMessage
-from livedex.pipeline.errors import ConfigError, OutageError, RejectedError, RetryableError
-from livedex.pipeline.http.outbound_client import check_http_environment, open_http_client
+from livedex.pipeline.errors import OutageError, RejectedError, RetryableError
+from livedex.pipeline.http.outbound_client import open_http_client
+from livedex.pipeline.http.provider_address import parse_provider_key, parse_provider_url
 from livedex.pipeline.http.retry_after import parse_retry_after_s
 from livedex.pipeline.runtime.clock import utc_now
 
@@ -45,12 +46,8 @@ class HttpChatModel(ABC):
 
     def __init__(self, model: str, *, url: str, api_key: SecretStr | None = None) -> None:
         self._model = model
-        self._key = "" if api_key is None else api_key.get_secret_value().strip()
-        if not (self._key.isascii() and self._key.isprintable()):
-            raise ConfigError(
-                "LIVEDEX_CHAT_API_KEY holds characters that no key has: copy it again"
-            )
-        self._url = _checked_url(url)
+        key = parse_provider_key(api_key, setting="LIVEDEX_CHAT_API_KEY")
+        self._key, self._url = key.get_secret_value(), _base_url(url)
         self._http: httpx.AsyncClient | None = None
 
     @property
@@ -249,15 +246,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[Mapping[str, Any]]:
         yield event
 
 
-def _checked_url(url: str) -> str:
-    try:
-        found = httpx.URL(url.strip())
-    except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ConfigError(
-            "LIVEDEX_CHAT_URL is no URL: give one like http://localhost:8080/v1"
-        ) from exc
-    if found.scheme not in ("http", "https") or not found.host:
-        raise ConfigError("LIVEDEX_CHAT_URL is no URL: give one like http://localhost:8080/v1")
-    base = str(found).rstrip("/").removesuffix("/chat/completions").removesuffix("/v1/messages")
-    check_http_environment(base)
-    return base
+def _base_url(url: str) -> str:
+    found = parse_provider_url(url, setting="LIVEDEX_CHAT_URL", example="http://localhost:8080/v1")
+    base = str(found).rstrip("/")
+    return base.removesuffix("/chat/completions").removesuffix("/v1/messages")

@@ -19,8 +19,9 @@ from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vectors, 
 from livedex.pipeline.embedding.openai_response import parse_embeddings_response
 from livedex.pipeline.embedding.provider_errors import provider_error
 from livedex.pipeline.embedding.vectors import unit_vectors
-from livedex.pipeline.errors import ConfigError, RetryableError
-from livedex.pipeline.http.outbound_client import check_http_environment, open_http_client
+from livedex.pipeline.errors import RetryableError
+from livedex.pipeline.http.outbound_client import open_http_client
+from livedex.pipeline.http.provider_address import parse_provider_key, parse_provider_url
 from livedex.pipeline.runtime.clock import utc_now
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -64,7 +65,7 @@ class OpenAIEmbedder:
         self._model, self._provider, self._dimensions, self._now = model, provider, dimensions, now
         self._url = _endpoint(url)
         self._limits = limits or EmbedLimits()
-        self._api_key = _sendable(api_key)
+        self._api_key = parse_provider_key(api_key, setting="LIVEDEX_EMBEDDER_API_KEY")
         self._http: httpx.AsyncClient | None = None
 
     @property
@@ -156,34 +157,8 @@ class OpenAIEmbedder:
 
 
 def _endpoint(url: str) -> httpx.URL:
-    try:
-        base = httpx.URL(url.strip())
-        host, port = base.host, base.port
-    except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ConfigError(
-            "LIVEDEX_EMBEDDER_URL is no URL: give one like http://localhost:8080/v1"
-        ) from exc
-    if base.scheme not in ("http", "https") or not host or not 0 < (port or 80) < 65_536:
-        raise ConfigError(
-            "LIVEDEX_EMBEDDER_URL is no URL of http or https: give one like "
-            "http://localhost:8080/v1"
-        )
+    base = parse_provider_url(
+        url, setting="LIVEDEX_EMBEDDER_URL", example="http://localhost:8080/v1"
+    )
     path = base.path.rstrip("/")
-    endpoint = base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")
-    check_http_environment(str(endpoint))
-    return endpoint
-
-
-def _sendable(api_key: SecretStr | None) -> SecretStr:
-    """Return the key without the line end of a secret file; empty without a key.
-
-    Raises:
-        ConfigError: the key has characters that a header cannot contain.
-    """
-    key = "" if api_key is None else api_key.get_secret_value().strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError(
-            "LIVEDEX_EMBEDDER_API_KEY holds characters that no key has: copy it again, "
-            "without quotes and line ends"
-        )
-    return SecretStr(key)
+    return base.copy_with(path=path if path.endswith("/embeddings") else f"{path}/embeddings")

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias
 import httpx
 from pydantic import SecretStr
 
-from livedex.pipeline.errors import ConfigError, OutageError, RetryableError
-from livedex.pipeline.http.outbound_client import check_http_environment, open_http_client
+from livedex.pipeline.errors import OutageError, RetryableError
+from livedex.pipeline.http.outbound_client import open_http_client
+from livedex.pipeline.http.provider_address import parse_provider_key, parse_provider_url
 
 RerankProtocol: TypeAlias = Literal["cohere", "jina", "voyage", "tei"]
 URLS: dict[RerankProtocol, str | None] = {
@@ -60,9 +61,7 @@ class HttpReranker:
         deadline_s: float = DEADLINE_S,
     ) -> None:
         self._protocol, self._model, self._deadline_s = protocol, model, deadline_s
-        key = "" if api_key is None else api_key.get_secret_value().strip()
-        if not (key.isascii() and key.isprintable()):
-            raise ConfigError("LIVEDEX_RERANKER_API_KEY holds characters that no key has")
+        key = parse_provider_key(api_key, setting="LIVEDEX_RERANKER_API_KEY").get_secret_value()
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._url = _endpoint(url, _PATHS[protocol])
         self._http: httpx.AsyncClient | None = None
@@ -126,7 +125,7 @@ class HttpReranker:
             for item in found:
                 index = item["index"]
                 score = item["relevance_score"] if "relevance_score" in item else item["score"]
-                if not isinstance(index, int) or not 0 <= index < count or index < 0:
+                if not isinstance(index, int) or not 0 <= index < count:
                     raise problem
                 if isinstance(score, bool) or not math.isfinite(score) or scores[index] is not None:
                     raise problem
@@ -139,13 +138,6 @@ class HttpReranker:
 
 
 def _endpoint(url: str, path: str) -> str:
-    try:
-        found = httpx.URL(url.strip())
-    except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ConfigError("LIVEDEX_RERANKER_URL is no URL: give one like http://host:8080") from exc
-    if found.scheme not in ("http", "https") or not found.host:
-        raise ConfigError("LIVEDEX_RERANKER_URL is no URL: give one like http://host:8080")
+    found = parse_provider_url(url, setting="LIVEDEX_RERANKER_URL", example="http://host:8080")
     base = str(found).rstrip("/")
-    endpoint = base if base.endswith("/rerank") else base + path
-    check_http_environment(endpoint)
-    return endpoint
+    return base if base.endswith("/rerank") else base + path

@@ -5,24 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import Protocol
 
 from livedex.pipeline.errors import RejectedError, RetryableError
 from livedex.pipeline.model import Reader
 from livedex.pipeline.rerank.reranker import Reranker
 from livedex.pipeline.search.answer import SearchResult
 from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.searcher import Searcher
 
 RERANKED_HITS = 50
 log = logging.getLogger(__name__)
-
-
-class Searcher(Protocol):
-    """Answers searches."""
-
-    async def search(self, reader: Reader, request: SearchRequest) -> SearchResult:
-        """See `livedex.pipeline.search.engine.SearchEngine.search`."""
-        ...
 
 
 class RerankingEngine:

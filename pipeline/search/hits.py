@@ -10,7 +10,7 @@ from livedex.pipeline.search.answer import Hit
 from livedex.pipeline.search.document_filter import DocumentFilter
 from livedex.pipeline.search.hit_details import add_context, add_highlights, add_other_documents
 from livedex.pipeline.search.ranking import RankedChunk, RetrieverResults
-from livedex.pipeline.search.request import DEFAULT_RRF_K, SearchRequest
+from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.search.vector_retriever import VectorQuery, displayed_score, similarities
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.documents.document_fields import section_id
@@ -132,7 +132,7 @@ def _explanation(
         "expansion": sorted(keyword.expansion, key=keyword.expansion.__getitem__, reverse=True)
         if keyword is not None
         else [],
-        "fusion": {"kind": "rrf", "k": request.rrf_k or DEFAULT_RRF_K}
+        "fusion": {"kind": "rrf", "k": request.rank_constant}
         if request.fusion_method == "rrf"
         else {"kind": request.fusion_method, "alpha": request.vector_weight},
     }

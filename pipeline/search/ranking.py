@@ -21,7 +21,7 @@ from livedex.pipeline.search.fusion import (
     weighted_score_fusion,
 )
 from livedex.pipeline.search.keyword_retriever import KeywordResult
-from livedex.pipeline.search.request import DEFAULT_RRF_K, SearchRequest
+from livedex.pipeline.search.request import SearchRequest
 from livedex.pipeline.search.vector_retriever import displayed_score
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.postgres.statements import sql
@@ -111,9 +111,7 @@ def rank(
     keywords = _ordered(_keyword_scores(results, places), most)
     both = results.vectors is not None and results.keyword is not None
     if request.fusion_method == "rrf":
-        fused = reciprocal_rank_fusion(
-            [list(vectors), list(keywords)], k=request.rrf_k or DEFAULT_RRF_K
-        )
+        fused = reciprocal_rank_fusion([list(vectors), list(keywords)], k=request.rank_constant)
     elif request.fusion_method == "min_max":
         weight = request.vector_weight
         fused = min_max_fusion(

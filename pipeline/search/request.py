@@ -213,6 +213,11 @@ class SearchRequest(BaseModel):
         return (self.query or "") if found is None else found.text
 
     @property
+    def rank_constant(self) -> int:
+        """The constant of reciprocal rank fusion, also where the request does not say it."""
+        return self.rrf_k or DEFAULT_RRF_K
+
+    @property
     def vector_weight(self) -> float:
         """The weight of the vector retriever in a fusion of scores."""
         if self.alpha is not None:

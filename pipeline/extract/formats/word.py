@@ -18,7 +18,7 @@ from livedex.pipeline.extract.formats.office_properties import read_properties
 
 _HEADING = re.compile(r"^(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*(\d)", re.I)
 _TITLES = frozenset({"title", "titel", "titre"})
-_SKIPPED = frozenset({"instrText", "delText", "fldSimple_", "moveFrom", "del"})
+_SKIPPED = frozenset({"instrText", "delText", "moveFrom", "del"})
 
 
 def read_docx(content: bytes) -> ConvertedDocument:
