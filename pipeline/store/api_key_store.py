@@ -1,7 +1,4 @@
-"""API keys as they are kept: a hash of each, whose it is, and what it allows.
-
-The key itself stands nowhere.
-"""
+"""Storage of API keys: the hash, tenant and scopes of each. The key itself is never stored."""
 
 from __future__ import annotations
 
@@ -17,20 +14,24 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 
 REVOKED_CHANNEL = "livedex_keys"
-"""Told the id of each key that opens nothing any more."""
+"""PostgreSQL channel that receives the id of each revoked key."""
 _QUERY_TIMEOUT_S = 5.0
-"""For what is asked of keys while a request waits."""
+"""Statement timeout of key look-ups, which an HTTP request waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as an operator sees it.
+    """A key as operators see it.
 
     Attributes:
-        key_id: the part of it that is no secret.
-        name: who holds it, for people.
-        expires_at: None: never.
-        last_used_at: to the minute; None: never.
+        key_id: the part of the key that is not secret.
+        tenant_id: to which the key gives access.
+        name: label for people, such as the holder.
+        scopes: of the key.
+        created_at: aware.
+        expires_at: aware; None: never.
+        revoked_at: aware; None: not revoked.
+        last_used_at: aware, to the minute; None: never used.
     """
 
     key_id: str
@@ -45,13 +46,16 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key as it is checked; times are seconds from when it was asked for, by the database's
-    clock.
+    """A key as requests are checked against it. Times are relative to the moment of the look-up, by
+    the database's clock.
 
     Attributes:
+        tenant_id: to which the key gives access.
         sha256: of the whole key.
-        expires_in_s: None: never; negative: it has expired.
-        used_before_s: since its last noted use; None: never used.
+        scopes: of the key.
+        revoked: whether it was revoked.
+        expires_in_s: seconds until it expires; None: never; negative: it has expired.
+        used_before_s: seconds since its last recorded use; None: never used.
     """
 
     tenant_id: TenantId
@@ -77,7 +81,15 @@ class ApiKeyStore:
         scopes: Collection[str],
         expires_in_days: float | None,
     ) -> ApiKey:
-        """Keep a new key; its tenant is made with it where there is none of this name.
+        """Store a new key; create its tenant if it does not exist.
+
+        Args:
+            tenant_id: to which the key gives access.
+            key_id: the part of the key that is not secret.
+            name: label for people.
+            sha256: of the whole key.
+            scopes: of the key.
+            expires_in_days: > 0; None: the key never expires.
 
         Raises:
             TenantDeletedError: the tenant was deleted.
@@ -90,35 +102,36 @@ class ApiKeyStore:
         return _key(tenant_id, row)
 
     async def all(self) -> list[ApiKey]:
-        """Every key, revoked ones too, oldest first within a tenant."""
+        """Return all keys, including revoked ones, by tenant and age, oldest first."""
         found: list[ApiKey] = []
         for tenant_id in await self._database.tenants():
             found += await self.of(tenant_id)
         return found
 
     async def of(self, tenant_id: TenantId) -> list[ApiKey]:
-        """The keys of one tenant, revoked ones too, oldest first."""
+        """Return the keys of one tenant, including revoked ones, oldest first."""
         async with self._database.tenant(tenant_id, "list keys") as connection:
             return [
                 _key(tenant_id, row) for row in await connection.fetch(sql("list_keys"), tenant_id)
             ]
 
     async def revoke(self, key_id: str) -> None:
-        """Let a key open nothing any more; every process is told. Revoking again changes nothing.
+        """Revoke a key, and notify all processes. Idempotent.
+
+        Args:
+            key_id: of the key.
 
         Raises:
-            NotFoundError: there is no such key.
+            NotFoundError: the key does not exist.
         """
         known = await self.find(key_id)
         if known is None:
-            raise NotFoundError(
-                f"there is no key {key_id}: `livedex keys list` shows what there is"
-            )
+            raise NotFoundError(f"API key {key_id} not found: `livedex keys list` shows all keys")
         async with self._database.tenant(known.tenant_id, f"key {key_id}") as connection:
             await connection.execute(sql("revoke_key"), known.tenant_id, key_id)
 
     async def find(self, key_id: str) -> StoredKey | None:
-        """What is known of a key, whosever it is; None where there is none."""
+        """Return a key of any tenant; None: not found."""
         async with self._database.system("find a key", limit_s=_QUERY_TIMEOUT_S) as connection:
             row = await connection.fetchrow(sql("find_key"), key_id)
         if row is None:
@@ -133,20 +146,18 @@ class ApiKeyStore:
         )
 
     async def ever_made(self) -> bool:
-        """Return whether a key was ever made, also one that is revoked, expired or deleted."""
+        """Return whether a key was ever created, including revoked, expired and deleted ones."""
         async with self._database.system("look for keys", limit_s=_QUERY_TIMEOUT_S) as connection:
             return bool(await connection.fetchval(sql("was_key_made")))
 
     async def record_earlier_keys(self) -> None:
-        """Note that keys were made before this was noted at their making, if there are any,
-        whatever they open.
-        """
+        """Record that keys exist, for keys that were created before releases recorded it."""
         if not await self.ever_made() and await self.all():
-            async with self._database.system("note that there are keys") as connection:
+            async with self._database.system("record existing keys") as connection:
                 await connection.execute(sql("note_key_made"))
 
     async def note_use(self, tenant_id: TenantId, key_id: str) -> None:
-        """Note that a key is used now; to the minute."""
+        """Record that a key is used now, to the minute."""
         async with self._database.tenant(
             tenant_id, f"use of key {key_id}", durable=False
         ) as connection:

@@ -1,7 +1,4 @@
-"""Collections of a tenant, made and taken away.
-
-Their documents are another matter: those go through the pipeline.
-"""
+"""Creation and deletion of collections. Their documents change only through the pipeline."""
 
 from __future__ import annotations
 
@@ -16,8 +13,11 @@ from livedex.pipeline.store.postgres.statements import sql
 
 @dataclass(frozen=True, slots=True)
 class CollectionDocument:
-    """A document of a collection; `newest` is the newest version that is known of it, visible or
-    not.
+    """A document of a collection.
+
+    Attributes:
+        document_id: of the document.
+        newest: its newest stored version, visible or not.
     """
 
     document_id: DocumentId
@@ -25,19 +25,23 @@ class CollectionDocument:
 
 
 class CollectionStore:
-    """Every method may raise OutageError and RetryableError."""
+    """Creates and deletes collections. Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def create(self, tenant_id: TenantId, name: str) -> CollectionView:
-        """Make an empty collection.
+        """Create an empty collection.
+
+        Args:
+            tenant_id: owner of the collection.
+            name: of the collection.
 
         Raises:
-            ConflictError: there is one of this name.
+            ConflictError: it already exists.
             TenantDeletedError: the tenant was deleted.
         """
-        async with self._database.tenant(tenant_id, "make a collection") as connection:
+        async with self._database.tenant(tenant_id, "create a collection") as connection:
             await connection.execute(sql("add_tenant"), tenant_id)
             row = (
                 None
@@ -45,25 +49,25 @@ class CollectionStore:
                 else await connection.fetchrow(sql("make_collection"), tenant_id, name)
             )
         if row is None:
-            raise ConflictError("there is a collection of this name already")
+            raise ConflictError(f"collection {name} already exists")
         return CollectionView(**row)
 
     async def members(
         self, tenant_id: TenantId, name: str, above: str, limit: int
     ) -> list[CollectionDocument]:
-        """Documents of a collection that are there or on their way, in the order of their ids.
+        """Return the visible and pending documents of a collection, sorted by id.
 
         Args:
-            above: only ids above this one; empty for all.
-            limit: documents at most, >= 1.
+            tenant_id: owner of the collection.
+            name: of the collection.
+            above: lower bound of the ids, exclusive; empty for all.
+            limit: maximum number of documents, >= 1.
         """
         async with self._database.tenant(tenant_id, "read a collection's documents") as connection:
             rows = await connection.fetch(sql("collection_members"), tenant_id, name, above, limit)
         return [CollectionDocument(DocumentId(row["document_id"]), row["newest"]) for row in rows]
 
     async def remove(self, tenant_id: TenantId, name: str) -> None:
-        """Take away the collection itself; one that still has documents is seen until they are
-        gone.
-        """
+        """Remove a collection; while it still has documents, it stays visible."""
         async with self._database.tenant(tenant_id, "remove a collection") as connection:
             await connection.execute(sql("drop_collection"), tenant_id, name)

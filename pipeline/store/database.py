@@ -1,9 +1,8 @@
-"""The connection pool, transactions that belong to one tenant, and the one place where driver
-errors become ours.
+"""The connection pool, and transactions that are restricted to one tenant.
 
-Invariants: the tenant, and for whom is read, are set inside the transaction and end with it; a unit
-of work holds one connection; nothing here waits for anything but the database while a transaction
-is open.
+Invariants: the tenant and the reader's principals are set inside the transaction and end with it. A
+unit of work holds one connection. While a transaction is open, its code waits only for the
+database.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ _BEGIN = (
 )
 _BEGIN_READ = _BEGIN + ", set_config('statement_timeout', $4, true)"
 READ_TIMEOUT_S = 10.0
-# how much somebody may read is what a plan depends on most
+# the best plan depends mostly on how many rows the reader may see
 _FORCE_CUSTOM_PLAN = "set local plan_cache_mode = force_custom_plan"
 
 
 def principals_parameter(reader: Reader) -> list[str] | None:
-    """On whose behalf is read, as statements take it."""
+    """Return a reader's principals as statements take them, sorted; None: unrestricted."""
     return None if reader.principals is None else sorted(reader.principals)
 
 
@@ -58,11 +57,12 @@ class Database:
     """A pool of connections as the application's role.
 
     Args:
-        always_durable: every transaction waits for the disk: needed where events are kept elsewhere
-            than in this database.
+        pool: of asyncpg.
+        always_durable: every commit waits for the disk. Needed if the events are stored outside
+            this database (Kafka).
         roles: of this installation.
-        read_timeout_s: that the statements of one read for a caller may take.
-        shares: of tenants in the time of this process.
+        read_timeout_s: maximum seconds for the statements of one read transaction.
+        shares: divides the process's time between tenants.
     """
 
     def __init__(
@@ -100,19 +100,22 @@ class Database:
         snapshot: bool = False,
         durable: bool = True,
     ) -> AsyncIterator[Connection]:
-        """A transaction that sees and writes all rows of one tenant. What is read for somebody else
-        is read with `reading`.
+        """Open a transaction that can read and write all rows of one tenant. Reads for a caller use
+        `read_transaction`, which enforces document-level permissions.
 
         Args:
-            what: named in errors.
-            snapshot: only read, and read everything as of one moment.
-            durable: wait at the end until it is on disk. A step whose event is still queued need
-                not: what comes later and is waited for
-                makes it durable too, and where it is lost, what comes after it is lost as well, and
-                the event is delivered again.
+            tenant_id: of the rows.
+            what: description for error messages.
+            snapshot: read-only, at isolation level repeatable read.
+            durable: the commit waits for the disk. A step whose event is still queued need not
+                wait: if a crash loses its commit, all later commits are lost too, and the event is
+                delivered again.
 
         Raises:
-            OutageError, RetryableError, RejectedError, TenantDeletedError: see `translated`.
+            OutageError: see `translate_errors`, also for the errors below.
+            RetryableError: a retry can succeed.
+            RejectedError: the values can never be stored.
+            TenantDeletedError: the tenant was deleted.
         """
         async with self._transaction(
             Reader(tenant_id),
@@ -127,15 +130,16 @@ class Database:
     async def read_transaction(
         self, reader: Reader, what: str, *, snapshot: bool = False
     ) -> AsyncIterator[Connection]:
-        """A transaction that only reads, and sees only the documents that its reader may read.
+        """Open a read-only transaction that sees only the documents that its reader may read.
 
         Args:
-            what: named in errors.
-            snapshot: read everything as of one moment.
+            reader: tenant and principals.
+            what: description for error messages.
+            snapshot: use isolation level repeatable read.
 
         Raises:
-            ReadTimeoutError: it took too long, and the database still answers.
-            OutageError, RetryableError, RejectedError: see `translated`.
+            ReadTimeoutError: it exceeded `read_timeout_s`, and the database still answers.
+            OutageError: the database does not answer; see `translate_errors` for others.
         """
         limit_s = self._read_timeout_s
         async with (
@@ -149,7 +153,7 @@ class Database:
                     yield connection
             except (asyncpg.QueryCanceledError, TimeoutError) as exc:
                 if isinstance(exc, TimeoutError) and not await is_responsive(connection):
-                    connection.terminate()  # nothing more is waited for on it
+                    connection.terminate()
                     raise OutageError(
                         "database",
                         f"{what}: it does not answer in time",
@@ -190,8 +194,11 @@ class Database:
     async def system(
         self, what: str = "transaction", *, limit_s: float | None = None
     ) -> AsyncIterator[Connection]:
-        """A transaction for what belongs to no tenant, for at most `limit_s`; rows of tenants are
-        not visible in it.
+        """Open a transaction for data that belongs to no tenant; it sees no rows of tenants.
+
+        Args:
+            what: description for error messages.
+            limit_s: maximum duration in seconds; None: unlimited.
         """
         with translate_errors(what):
             async with (
@@ -204,10 +211,15 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool; one whose exchange with the server broke off is closed, so that
-        nobody gets it again.
-        Nor is one used again that refuses writes, with all that were opened before now: a session
-        keeps what was so when it began, for as long as it lasts.
+        """Acquire a connection of the pool.
+
+        A connection whose protocol exchange broke off is closed instead of reused. If a session
+        refuses writes (a former primary after a failover), all pooled connections are replaced,
+        because a session stays read-only for as long as it lasts.
+
+        Raises:
+            InternalClientError: the exchange with the server broke off.
+            ReadOnlySQLTransactionError: the server refuses writes.
         """
         async with (
             self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection,
@@ -223,11 +235,12 @@ class Database:
                 raise
 
     async def total(self, statement: str, what: str, *arguments: Any) -> int:
-        """The sum over all tenants of the number that a statement gives for each.
+        """Return the sum over all tenants of the number that a statement returns for each.
 
         Args:
-            statement: its name; its first argument is the tenant.
-            what: named in errors.
+            statement: name of the statement; its first parameter is the tenant.
+            what: description for error messages.
+            *arguments: further parameters of the statement.
         """
         found = 0
         for tenant_id in await self.tenants():
@@ -236,7 +249,7 @@ class Database:
         return found
 
     async def tenants(self) -> list[TenantId]:
-        """Return every tenant there is, in order; of a restricted view its own."""
+        """Return all tenants by name; for a restricted view, only its own."""
         if self._only is not None:
             return list(self._only)
         async with self.system("list tenants") as connection:
@@ -254,18 +267,20 @@ async def open_database(
     read_timeout_s: float = READ_TIMEOUT_S,
     tenant_share: float = SHARE,
 ) -> AsyncIterator[Database]:
-    """Connect as the application's role, for as long as the block lasts.
+    """Open a connection pool as the application's role, and close it at the end of the block.
 
     Args:
-        url: of the database; a role other than the application's switches to it at connect.
-        max_size: connections at most.
-        always_durable, read_timeout_s: see `Database`.
-        tenant_share: see `TenantShares`.
+        url: of the database; a login with another role switches to the application's role.
+        min_size: connections opened at the start, >= 1.
+        max_size: maximum number of connections.
+        always_durable: see `Database`.
         roles: of this installation.
+        read_timeout_s: see `Database`.
+        tenant_share: see `TenantShares`.
 
     Raises:
-        ConfigError: the role could bypass row level security, or the schema or rights on it are
-        missing.
+        ConfigError: the role could bypass row level security, or the schema or its privileges are
+            missing.
         OutageError: the database does not answer.
     """
     with translate_errors("connect"), _explain_role_error(roles):
@@ -278,7 +293,7 @@ async def open_database(
             init=_init_connection,
             reset=_skip_reset,
             command_timeout=120,
-            # what is held from the start on is not given to others
+            # reserve the minimum of the pool before other processes take the connections
             max_inactive_connection_lifetime=0 if min_size == max_size else 300,
         )
     try:
@@ -307,9 +322,7 @@ async def _init_connection(connection: asyncpg.Connection[asyncpg.Record]) -> No
 
 
 async def _skip_reset(connection: object) -> None:
-    """Every setting and lock belongs to a transaction and ends with it: the round trip of a reset
-    is saved.
-    """
+    """Save the round trip of a reset: all settings and locks end with their transaction."""
 
 
 def _encode_json(value: Any) -> str:
@@ -318,14 +331,18 @@ def _encode_json(value: Any) -> str:
 
 @contextmanager
 def _explain_role_error(roles: DatabaseRoles) -> Iterator[None]:
-    """Say what to do where the application's role cannot be had."""
+    """Translate the error of a login that cannot switch to the application's role.
+
+    Raises:
+        ConfigError: the role does not exist, or was not granted.
+    """
     try:
         yield
     except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as exc:
         raise ConfigError(
-            f"the login cannot become the role {roles.application} ({exc}): run `livedex "
-            "migrate` as the owner, or grant it; LIVEDEX_ROLE_PREFIX says"
-            " which roles are meant"
+            f"the database login cannot switch to the role {roles.application} ({exc}): run "
+            "`livedex migrate` as the owner, or grant the role to the login; LIVEDEX_ROLE_PREFIX "
+            "sets the role names"
         ) from exc
 
 
@@ -338,7 +355,7 @@ async def _check_role(connection: Any, roles: DatabaseRoles) -> None:
     )
     if role["rolsuper"] or role["rolbypassrls"] or owned:
         raise ConfigError(
-            f"role {role['rolname']} is superuser, bypasses row level security or owns "
+            f"the role {role['rolname']} is a superuser, bypasses row level security or owns "
             f"tables: connect as {roles.application}"
         )
     await check_privileges(connection, roles)

@@ -1,4 +1,4 @@
-"""Translate errors of the driver into those of `livedex.pipeline.errors`."""
+"""Translation of asyncpg's errors into those of `livedex.pipeline.errors`."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ _RETRYABLE = (
 
 @contextmanager
 def translate_errors(what: str) -> Iterator[None]:
-    """Turn the driver's errors into Livedex's.
+    """Translate the driver's errors in the block into Livedex's.
 
     Args:
-        what: what was being done, with ids and versions but without text.
+        what: description of the operation for error messages: ids and versions, no document text.
 
     Raises:
-        OutageError: the database is away.
-        RetryableError: it works the next time (deadlock, serialisation, a passage that was cleared
-        away meanwhile).
+        OutageError: the database is unavailable.
+        RetryableError: a retry can succeed (deadlock, serialization failure, a passage that was
+            garbage-collected meanwhile).
         RejectedError: the values can never be stored.
-        TenantDeletedError: they are of a tenant that was deleted.
+        TenantDeletedError: the tenant was deleted.
+        LivedexError: raised by the block itself; passed on unchanged.
     """
     try:
         yield
@@ -63,7 +64,7 @@ def translate_errors(what: str) -> Iterator[None]:
 
 
 def _error_name(exc: Exception) -> str:
-    """The driver's name for an error, and its words where these hold no values."""
+    """Return the error's class, with its message if that contains no values."""
     return (
         f"{type(exc).__name__}: {exc}"
         if isinstance(exc, asyncpg.InterfaceError | OSError) and str(exc)
@@ -72,35 +73,32 @@ def _error_name(exc: Exception) -> str:
 
 
 def _rejection_reason(exc: Exception) -> str:
-    """Why values can never be stored, and what to do.
+    """Return why values can never be stored, and what to do.
 
-    What the driver says holds the values themselves, and hints for who owns the database.
+    The driver's own message is left out: it contains the values.
     """
     if isinstance(exc, asyncpg.ProgramLimitExceededError):
         if "index row" in str(exc):
             return (
-                "a name in it is too long for an index of the database: let an id have 2000 "
-                "bytes of UTF-8 at most"
+                "an id or a name in it is too long for a database index: use at most 2000 bytes "
+                "of UTF-8"
             )
         if "tsvector" in str(exc):
             return (
-                "it holds more different words than one passage can have in the keyword index: "
-                "split it"
+                "it has more distinct words than the keyword index allows for one passage: split "
+                "the document"
             )
-        return "it is larger than the database can hold: split it"
+        return "it is larger than the database can store: split it"
     if isinstance(
         exc, asyncpg.CharacterNotInRepertoireError | asyncpg.UntranslatableCharacterError
     ):
         return (
-            "it holds a NUL or another character that no text in the database can have: leave it "
-            "out"
+            "it contains NUL or another character that the database cannot store: remove the "
+            "character"
         )
     if isinstance(exc, asyncpg.NumericValueOutOfRangeError | asyncpg.DatetimeFieldOverflowError):
-        return (
-            "a number or a time in it is out of the range that the database has: send another "
-            "one, or none"
-        )
+        return "a number or a time in it is outside the range of the database: change or remove it"
     return (
-        "a value in it is none that the database can hold (SQLSTATE "
-        f"{getattr(exc, 'sqlstate', None) or '22000'}): look for odd characters, numbers or times"
+        "the database cannot store a value in it (SQLSTATE "
+        f"{getattr(exc, 'sqlstate', None) or '22000'}): check its characters, numbers and times"
     )

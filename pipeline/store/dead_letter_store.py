@@ -1,4 +1,4 @@
-"""Dead letters: events that cannot be processed, with their exact bytes, place and reason."""
+"""Dead letters: events that cannot be processed, with their exact bytes, position and reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from livedex.pipeline.store.page_cursor import (
 from livedex.pipeline.store.postgres.statements import sql
 
 _MAX_DETAIL_CHARACTERS = 2000
-# of a record; a message with it in base64 fits into a megabyte
+# of a record, so that a message with its base64 form stays below one megabyte
 _MAX_INLINE_PAYLOAD_BYTES = 512 * 1024
 
 
@@ -45,9 +45,20 @@ class DeadLetter:
     """A dead letter.
 
     Attributes:
-        letter_id: derived from where the record stood, so that the same record never leaves two.
-        place: row, or partition and offset, and key.
+        letter_id: derived from the record's position, so that one record never creates two.
+        tenant_id: owner of the document.
+        stage: in which processing failed.
+        document_id: None: unknown.
+        version: None: unknown.
+        reason: a short code.
+        detail: message for operators.
+        attempts: number of attempts.
+        topic: of the record.
+        place: position of the record: row, or partition and offset, and key.
+        headers: of the record.
         payload: the exact bytes; empty in a list.
+        at: time of the failure, aware.
+        size_bytes: size of the payload.
     """
 
     letter_id: str
@@ -67,23 +78,27 @@ class DeadLetter:
 
     @property
     def is_notification(self) -> bool:
-        """Whether it is something that a subscriber was not told: that says nothing against its
-        document.
-        """
+        """Return whether it is an undelivered notification, which does not affect its document."""
         return self.stage == NOTIFY_STAGE
 
 
 def dead_letter_id(record_id: str, payload: bytes) -> str:
-    """The id of the letter of a record."""
+    """Return the id of the dead letter of a record.
+
+    Args:
+        record_id: topic and position of the record.
+        payload: of the record.
+    """
     return hashlib.sha256(record_id.encode() + b"\x00" + payload).hexdigest()[:16]
 
 
 def dead_letter_event(letter: DeadLetter, *, brief: bool = False) -> Event[DeadLetterData]:
-    """What is told of a letter: its bytes where they fit into a message, and where to find them
-    otherwise.
+    """Return the event that announces a dead letter. It contains the payload if that fits into a
+    message, and always the position of the record.
 
     Args:
-        brief: without bytes, headers and key, which the table of dead letters has.
+        letter: the dead letter.
+        brief: leave out payload, headers and key; the dead letter table has them.
     """
     now = datetime.now(UTC)
     fits = len(letter.payload) <= _MAX_INLINE_PAYLOAD_BYTES and not brief
@@ -126,10 +141,11 @@ def dead_letter_event(letter: DeadLetter, *, brief: bool = False) -> Event[DeadL
 
 
 async def insert_dead_letter(connection: Connection, letter: DeadLetter) -> bool:
-    """Keep a letter; False where it was kept before.
+    """Store a dead letter, and return whether it is new.
 
     Args:
-        connection: in a transaction of its tenant.
+        connection: in a transaction of the dead letter's tenant.
+        letter: the dead letter.
     """
     kept = await connection.fetchval(
         sql("insert_letter"),
@@ -150,14 +166,14 @@ async def insert_dead_letter(connection: Connection, letter: DeadLetter) -> bool
 
 
 def _stored_detail(letter: DeadLetter) -> str:
-    """What others said may be in it, and a letter that cannot be kept would never end."""
+    """Return a detail that can be stored: it may quote invalid input of other systems."""
     return sanitize_text(letter.detail[:_MAX_DETAIL_CHARACTERS])
 
 
 async def _mark_document(
     connection: Connection, letter: DeadLetter, event: Event[Any] | None
 ) -> None:
-    """Mark the document of a letter; what has to be looked up is no document."""
+    """Mark the document of a dead letter as dead, except for notifications and listings."""
     data = event.data if event is not None else None
     changed = data if isinstance(data, Changed) else None
     if (
@@ -184,7 +200,7 @@ async def _mark_document(
 
 
 def _decode_event(letter: DeadLetter) -> Event[Any] | None:
-    """The event in a letter; None where there is none."""
+    """Return the event in a dead letter; None: the payload is no event."""
     try:
         return decode_event(letter.payload, Changed if letter.topic == CHANGED else ManifestRef)
     except RejectedError:
@@ -215,13 +231,14 @@ class DeadLetterStore:
         self._database = database
 
     async def bury(self, letter: DeadLetter, event: Event[Any] | None = None) -> None:
-        """Keep a letter, mark its document, and write what subscribers are to be told, in one
-        transaction; the same letter again changes nothing.
+        """Store a dead letter, mark its document, and queue notifications, in one transaction.
+        Idempotent.
 
-        What has to be looked up is no document, and nothing is marked.
+        A dead letter of a listing event marks no document.
 
         Args:
-            event: that died; None where there is none in the bytes.
+            letter: the dead letter.
+            event: that failed; None: the payload is no event.
         """
         changed = event.data if event is not None and isinstance(event.data, Changed) else None
         tenant_id = letter.tenant_id
@@ -244,14 +261,14 @@ class DeadLetterStore:
                 )
 
     async def mark(self, letter: DeadLetter) -> None:
-        """Mark the document of a letter again that was not sent through after all."""
+        """Mark the document of a dead letter again whose replay was cancelled."""
         async with self._database.tenant(
             letter.tenant_id, f"mark the document of dead letter {letter.letter_id}"
         ) as connection:
             await _mark_document(connection, letter, _decode_event(letter))
 
     async def all(self) -> list[DeadLetter]:
-        """Every letter, oldest first within a tenant, without payloads."""
+        """Return all dead letters by tenant and age, oldest first, without payloads."""
         found = []
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "list dead letters") as connection:
@@ -296,10 +313,13 @@ class DeadLetterStore:
         return page, encode_cursor(_place(page[-1])) if len(found) > limit else None
 
     async def find(self, wanted: str) -> DeadLetter:
-        """One letter, with its payload.
+        """Return a dead letter with its payload.
+
+        Args:
+            wanted: its id.
 
         Raises:
-            NotFoundError: there is none of this id.
+            NotFoundError: no dead letter has this id.
         """
         for tenant_id in await self._database.tenants() if is_storable(wanted) else ():
             async with self._database.tenant(tenant_id, "read dead letter") as connection:
@@ -309,17 +329,17 @@ class DeadLetterStore:
                     **{**dict(row), "tenant_id": tenant_id}, size_bytes=len(row["payload"])
                 )
         raise NotFoundError(
-            f"there is no dead letter {wanted}: `livedex dead list` shows what there is"
+            f"dead letter {wanted} not found: `livedex dead list` shows all dead letters"
         )
 
     async def is_stale(self, letter: DeadLetter) -> bool:
-        """Whether its document has a version as new or newer, or was deleted after it died, so
-        that a replay would change nothing.
+        """Return whether a replay would change nothing: the document has a version that is as new,
+        or was deleted after the failure.
         """
         if letter.is_notification or letter.document_id is None or letter.version is None:
             return False
         async with self._database.tenant(
-            letter.tenant_id, "look at a letter's document"
+            letter.tenant_id, "read the document of a dead letter"
         ) as connection:
             row = await connection.fetchrow(
                 sql("document_fence"), letter.tenant_id, letter.document_id
@@ -334,11 +354,12 @@ class DeadLetterStore:
         )
 
     async def remove(self, letter: DeadLetter, *, forget: bool) -> None:
-        """Take a letter away; its document has its last synced state again.
+        """Remove a dead letter, and restore the last synced state of its document.
 
         Args:
-            forget: also the document, when nothing of it was ever synced and nothing is under way
-                (a drop); False for a replay.
+            letter: to remove.
+            forget: remove the document, too, if it was never synced and nothing is pending (for a
+                drop); False for a replay.
         """
         async with self._database.tenant(
             letter.tenant_id, f"remove dead letter {letter.letter_id}"
@@ -356,5 +377,5 @@ class DeadLetterStore:
             await connection.execute(sql("forget_unsynced"), letter.tenant_id, letter.document_id)
 
     async def count(self) -> int:
-        """How many letters there are."""
+        """Return the number of dead letters."""
         return await self._database.total("count_letters", "count dead letters")

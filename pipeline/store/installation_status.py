@@ -1,6 +1,4 @@
-"""What an operator asks: backlog, health, states; and the request that makes the watchers look at
-their folders.
-"""
+"""Status of the whole installation: consumer lag, health, document states, and requested scans."""
 
 from __future__ import annotations
 
@@ -16,18 +14,19 @@ from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.subscriber_store import SubscriberStore
 
 HEALTH_EXPIRES_S = 60.0
-"""That a component is away counts for so long after it was last said; what is said of a source
-counts until the next word on it.
+"""A reported outage of a component expires after this time; the status of a source stays valid
+until the next report.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentHealth:
-    """How a component is.
+    """Health of a component.
 
     Attributes:
         state: `ok` or `down`.
-        since: when it became so.
+        detail: the cause, if it is down.
+        since: time of the last change of state, aware.
     """
 
     state: str
@@ -36,15 +35,16 @@ class ComponentHealth:
 
 
 class QueueBacklog:
-    """`livedex.pipeline.events.consumer_lag.ConsumerLag` on the queue in PostgreSQL.
+    """Implements `livedex.pipeline.events.consumer_lag.ConsumerLag` for the queue in PostgreSQL.
 
-    A mark is a moment.
+    A mark is a time.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def waiting(self) -> dict[str, StageLag]:
+        """Return the pending events by stage."""
         async with self._database.system("backlog") as connection:
             rows = {row["queue"]: row for row in await connection.fetch(sql("queue_backlog"))}
         return {
@@ -57,9 +57,11 @@ class QueueBacklog:
         }
 
     async def mark(self) -> datetime:
+        """Return the current time."""
         return datetime.now(UTC)
 
     async def left(self, mark: object) -> int:
+        """Return the number of changes up to a time that the chunk stage has not processed."""
         assert isinstance(mark, datetime)
         async with self._database.system("queue") as connection:
             return int(
@@ -68,7 +70,7 @@ class QueueBacklog:
 
 
 class InstallationStatus:
-    """Questions about the whole installation, over all tenants."""
+    """Reads and writes the status of the whole installation, over all tenants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,7 +78,7 @@ class InstallationStatus:
         self._subscribers = SubscriberStore(database)
 
     async def health(self) -> dict[str, ComponentHealth]:
-        """Every component that ever said how it is."""
+        """Return the health of every component that ever reported it, by name."""
         async with self._database.system("health") as connection:
             rows = await connection.fetch(sql("read_health"), HEALTH_EXPIRES_S)
         return {
@@ -85,14 +87,20 @@ class InstallationStatus:
         }
 
     async def set_health(self, component: str, *, ok: bool, detail: str | None = None) -> None:
-        """Write down how a component is, for whoever asks from another process."""
+        """Store the health of a component, so that other processes can read it.
+
+        Args:
+            component: its name.
+            ok: whether it works.
+            detail: the cause, if it does not.
+        """
         async with self._database.system("health") as connection:
             await connection.execute(
                 sql("set_health"), component, "ok" if ok else "down", detail, HEALTH_EXPIRES_S
             )
 
     async def probe_writes(self) -> None:
-        """Return when the database takes writes, as far as can be told without writing.
+        """Return if the database accepts writes, as far as can be seen without a write.
 
         Raises:
             OutageError: it does not.
@@ -101,18 +109,19 @@ class InstallationStatus:
             await connection.execute(sql("probe_writes"))
 
     async def clear_health(self) -> None:
-        """Forget what an earlier run said."""
+        """Delete the health that an earlier run stored."""
         async with self._database.system("health") as connection:
             await connection.execute(sql("clear_health"))
 
     async def has_text_search_config(self, name: str) -> bool:
-        """Whether PostgreSQL has a text search configuration of this name."""
+        """Return whether PostgreSQL has a text search configuration of this name."""
         async with self._database.system("text search configuration") as connection:
             return bool(await connection.fetchval(sql("has_language"), name))
 
     async def release_leases(self) -> None:
-        """Give back the records and the notices of processes that are gone; only for the one
-        process of an installation, at its start.
+        """Release the records and notifications that ended processes had leased.
+
+        Only for an installation with a single process, at its start.
         """
         async with self._database.system("release leases") as connection:
             await connection.execute(sql("release_leases"))
@@ -121,34 +130,39 @@ class InstallationStatus:
                 await connection.execute(sql("release_notices"), tenant_id)
 
     async def request_scan(self) -> int:
-        """Ask the watchers to look at their folders now; the number of the request."""
+        """Request a scan of all watched folders, and return the number of the request."""
         async with self._database.system("request reconcile") as connection:
             return int(await connection.fetchval(sql("request_reconcile")))
 
     async def open_requests(self) -> list[int]:
-        """Requests that nobody has handled."""
+        """Return the requests that no watcher has handled."""
         async with self._database.system("reconcile requests") as connection:
             return [
                 row["request_id"] for row in await connection.fetch(sql("open_reconcile_requests"))
             ]
 
     async def close_requests(self, requests: list[int], detail: str) -> None:
-        """Note that the folders were looked at."""
+        """Record that scans were done.
+
+        Args:
+            requests: their numbers.
+            detail: result, for the operator.
+        """
         async with self._database.system("reconcile requests") as connection:
             await connection.execute(sql("close_reconcile_requests"), requests, detail)
             await connection.execute(sql("clear_reconcile_requests"))
 
     async def is_scan_done(self, request: int) -> bool:
-        """Whether the watchers have looked since the request."""
+        """Return whether the watchers have done a requested scan."""
         async with self._database.system("reconcile request") as connection:
             return bool(await connection.fetchval(sql("reconcile_handled"), request))
 
     async def pending_since(self, moment: datetime) -> int:
-        """Documents under way that were accepted at or before a moment."""
+        """Return the number of pending documents that were accepted at or before a time."""
         return await self._database.total("pending_since", "pending documents", moment)
 
     async def document_states(self) -> dict[str, int]:
-        """How many documents are in which state."""
+        """Return the number of documents by state."""
         states: Counter[str] = Counter()
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "document states") as connection:
@@ -161,7 +175,7 @@ class InstallationStatus:
         return dict(sorted(states.items()))
 
     async def pending_notifications(self) -> StageLag | None:
-        """What subscribers have still to be told; None where there is no subscriber."""
+        """Return the pending notifications and the age of the oldest; None: no subscribers."""
         subscribers = await self._subscribers.all()
         if not subscribers:
             return None
@@ -170,9 +184,9 @@ class InstallationStatus:
         )
 
     async def dead_letters_without_document(self) -> int:
-        """Dead letters that no document is marked by; not what subscribers were not told."""
-        return await self._database.total("unmarked_letters", "letters without a document")
+        """Return the number of dead letters that belong to no document, without notifications."""
+        return await self._database.total("unmarked_letters", "dead letters without a document")
 
     async def count_dead_letters(self) -> int:
-        """Dead letters kept."""
+        """Return the number of dead letters."""
         return await self._letters.count()

@@ -1,7 +1,7 @@
-"""Notices on their way to subscribers.
+"""The outbox of notifications for subscribers.
 
-A notice is in the table until it was told, or is a dead letter: both in the statement that removes
-it.
+A notification stays in the table until it is delivered or becomes a dead letter. The same statement
+removes it and stores the dead letter.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, dead_letter_id,
 from livedex.pipeline.store.postgres.statements import sql
 
 MAX_CONSECUTIVE_REFUSALS = 5
-"""In a row: it is not what it was sent that is wrong."""
+"""After so many consecutive refusals, the subscriber counts as failing, not the notifications."""
 
 NOTIFICATIONS_CHANNEL = "livedex_notices"
-"""On which the name of a subscriber is sent when there is something for it."""
+"""PostgreSQL channel that receives the name of a subscriber with new notifications."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryBatch:
-    """How a subscriber is, and what was taken for it.
+    """The state of a subscriber, and the notifications leased for it.
 
     Attributes:
-        failures: in a row, without an answer of its own.
-        refusals: in a row, of what it was sent.
-        problem: the last one in words.
-        stopped: it wants to be told no more.
-        pause_s: seconds until something may be sent to it, >= 0.
-        notices: taken, due first.
+        failures: consecutive failures without a response from the subscriber.
+        refusals: consecutive notifications that the subscriber refused.
+        problem: message of the last failure or refusal.
+        stopped: the subscriber wants no more notifications.
+        pause_s: seconds until the next delivery is allowed, >= 0.
+        notices: leased notifications, by due time.
     """
 
     failures: int
@@ -48,20 +48,22 @@ class DeliveryBatch:
 
     @property
     def can_send(self) -> bool:
-        """Whether something may be sent to it now."""
+        """Return whether a delivery is allowed now."""
         return not self.stopped and self.pause_s <= 0
 
     @property
     def is_failing(self) -> bool:
-        """Whether it could not be told several things in a row, or is away."""
+        """Return whether the subscriber is unavailable, or refused several notifications in a
+        row.
+        """
         return self.failures > 0 or self.refusals >= MAX_CONSECUTIVE_REFUSALS
 
 
 class NotificationOutbox:
-    """Every method may raise OutageError and RetryableError.
+    """Leases, acknowledges and buries notifications.
 
-    What is taken and what was told need not outlive a crash of the database: it is sent again then,
-    and has the same id.
+    Leases and acknowledgements need not survive a crash of the database: the notifications are then
+    delivered again, with the same ids. Every method may raise OutageError and RetryableError.
     """
 
     def __init__(self, database: Database) -> None:
@@ -70,20 +72,21 @@ class NotificationOutbox:
     async def take(
         self, tenant_id: TenantId, subscriber: str, *, at_once: int, under_way: int, lease_s: float
     ) -> DeliveryBatch | None:
-        """Take notices that are due, of each document only the oldest; none while nothing may be
-        sent.
+        """Lease the notifications that are due, only the oldest of each document; none while the
+        subscriber is paused.
 
         Args:
-            at_once: notices that whoever asks sends at the same time; one while the subscriber
-                fails.
-            under_way: of these, that are being sent now.
-            lease_s: after which somebody else may take them.
+            tenant_id: owner of the subscriber.
+            subscriber: its name.
+            at_once: maximum number of concurrent deliveries, >= 1; a failing subscriber gets one.
+            under_way: deliveries in progress, >= 0.
+            lease_s: seconds after which other processes may lease them.
 
         Returns:
-            None where there is no such subscriber.
+            The batch; None: the subscriber does not exist.
         """
         async with self._database.tenant(
-            tenant_id, f"take notices for {subscriber}", durable=False
+            tenant_id, f"lease notifications for {subscriber}", durable=False
         ) as connection:
             row = await connection.fetchrow(sql("look_at_subscriber"), tenant_id, subscriber)
             if row is None:
@@ -101,22 +104,24 @@ class NotificationOutbox:
         )
 
     async def told(self, tenant_id: TenantId, notices: Iterable[Notification]) -> None:
-        """They were told."""
+        """Remove delivered notifications."""
         async with self._database.tenant(
-            tenant_id, "notices were told", durable=False
+            tenant_id, "remove delivered notifications", durable=False
         ) as connection:
             await connection.execute(
                 sql("remove_notices"), tenant_id, [notice.notice_id for notice in notices]
             )
 
     async def postpone(self, notice: Notification, wait_s: float, *, counts: bool = True) -> None:
-        """It was not told: try again later, unless somebody else has it by now.
+        """Schedule a retry, unless another process has leased the notification meanwhile.
 
         Args:
-            counts: whether that was an attempt of its own.
+            notice: that was not delivered.
+            wait_s: seconds until the retry, >= 0.
+            counts: whether the failure counts as an attempt for this notification.
         """
         async with self._database.tenant(
-            notice.tenant_id, "postpone a notice", durable=False
+            notice.tenant_id, "postpone a notification", durable=False
         ) as connection:
             await connection.execute(
                 sql("postpone_notice"),
@@ -128,7 +133,14 @@ class NotificationOutbox:
             )
 
     async def bury(self, notice: Notification, *, reason: str, detail: str, attempts: int) -> None:
-        """Make it a dead letter. Its document stays as it is."""
+        """Move a notification to the dead letters; its document stays unchanged.
+
+        Args:
+            notice: the notification.
+            reason: a short code.
+            detail: message for operators.
+            attempts: deliveries tried.
+        """
         payload = notice.encode()
         letter = DeadLetter(
             dead_letter_id(f"notice-{notice.notice_id}-{notice.subscriber}", payload),
@@ -144,28 +156,31 @@ class NotificationOutbox:
             payload=payload,
         )
         async with self._database.tenant(
-            notice.tenant_id, f"bury a notice for {notice.subscriber}"
+            notice.tenant_id, f"move a notification for {notice.subscriber} to the dead letters"
         ) as connection:
             await insert_dead_letter(connection, letter)
             await connection.execute(sql("remove_notices"), notice.tenant_id, [notice.notice_id])
 
     async def put_again(self, letter: DeadLetter) -> None:
-        """Let what a dead letter holds be told again, with the id that it had, and take the letter
-        away.
+        """Return the notification of a dead letter to the outbox, with its id, and remove the dead
+        letter.
+
+        Args:
+            letter: of a notification.
 
         Raises:
-            RejectedError: its bytes hold no notice.
-            NotFoundError: its subscriber is no more.
+            RejectedError: its payload is no notification.
+            NotFoundError: its subscriber does not exist any more.
         """
         name = str(letter.place.get("subscriber", ""))
         notice = decode_notification(letter.payload, name)
         async with self._database.tenant(
-            letter.tenant_id, f"put a notice for {name} again"
+            letter.tenant_id, f"replay a notification for {name}"
         ) as connection:
             if await connection.fetchrow(sql("look_at_subscriber"), letter.tenant_id, name) is None:
                 raise NotFoundError(
-                    f"letter {letter.letter_id} is for the subscriber {name}, and there is "
-                    "none: drop it, or set up the subscriber"
+                    f"dead letter {letter.letter_id} is for the subscriber {name}, which does not "
+                    "exist: drop the dead letter, or configure the subscriber"
                 )
             await connection.execute(
                 sql("put_notice"),
@@ -183,9 +198,16 @@ class NotificationOutbox:
     async def lease_expired(
         self, tenant_id: TenantId, subscriber: str, most: int, *, lease_s: float
     ) -> list[Notification]:
-        """Take notices that have waited for as long as they may, oldest first."""
+        """Lease the notifications that exceeded their maximum age, oldest first.
+
+        Args:
+            tenant_id: owner of the subscriber.
+            subscriber: its name.
+            most: maximum number, >= 1.
+            lease_s: seconds after which other processes may lease them.
+        """
         async with self._database.tenant(
-            tenant_id, f"expired notices for {subscriber}", durable=False
+            tenant_id, f"expired notifications for {subscriber}", durable=False
         ) as connection:
             rows = await connection.fetch(
                 sql("take_expired_notices"), tenant_id, subscriber, most, lease_s
@@ -193,8 +215,15 @@ class NotificationOutbox:
         return [_notice(tenant_id, row) for row in rows]
 
     async def read(self, tenant_id: TenantId, subscriber: str, most: int) -> list[Notification]:
-        """The oldest notices for one that reads for itself; they are there until `told`."""
-        async with self._database.tenant(tenant_id, f"read notices for {subscriber}") as connection:
+        """Return the oldest notifications for a subscriber that polls; they stay until `told`.
+
+        Args:
+            tenant_id: owner of the subscriber.
+            subscriber: its name.
+            most: maximum number, >= 1.
+        """
+        what = f"read notifications for {subscriber}"
+        async with self._database.tenant(tenant_id, what) as connection:
             rows = await connection.fetch(sql("read_notices"), tenant_id, subscriber, most)
         return [_notice(tenant_id, row) for row in rows]
 

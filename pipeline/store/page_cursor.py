@@ -1,4 +1,4 @@
-"""Cursors of lists that are read page by page: the place of the last row, opaque to callers."""
+"""Cursors of paginated lists: the sort key of the last row, opaque to callers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from livedex.pipeline.errors import RejectedError
 
 
 def encode_cursor(place: Sequence[str]) -> str:
-    """Return the cursor of the page after this place."""
+    """Return the cursor of the next page.
+
+    Args:
+        place: sort key of the last row.
+    """
     return base64.urlsafe_b64encode(orjson.dumps(list(place))).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, parts: int) -> list[str]:
-    """Return the place that a cursor holds.
+    """Return the sort key in a cursor.
 
     Args:
-        cursor: as a caller sends it.
-        parts: number of its parts, >= 1.
+        cursor: from a caller.
+        parts: number of parts of the sort key, >= 1.
 
     Raises:
-        RejectedError: no page has this cursor.
+        unknown_cursor_error: a RejectedError; the cursor is invalid.
     """
     try:
         place = orjson.loads(
@@ -43,12 +47,12 @@ def decode_cursor(cursor: str, parts: int) -> list[str]:
 
 
 def unknown_cursor_error() -> RejectedError:
-    """Return the refusal of a cursor that no page has."""
+    """Return the error for an invalid cursor."""
     return RejectedError(
-        "the cursor is none that a page gave: begin with the first page", reason="invalid_cursor"
+        "the cursor is invalid: begin with the first page", reason="invalid_cursor"
     )
 
 
 def is_storable(name: str) -> bool:
-    """Return whether PostgreSQL's text can hold a name: without NUL and lone surrogates."""
+    """Return whether PostgreSQL can store a text: it contains no NUL and no lone surrogate."""
     return "\x00" not in name and not any("\ud800" <= c <= "\udfff" for c in name)

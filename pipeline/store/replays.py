@@ -1,9 +1,9 @@
-"""Dead letters that are sent through again: each stays, out of the lists, until its record has an
+"""Replays of dead letters. A replayed dead letter is hidden from lists until its record has an
 outcome.
 
-An outcome that works takes the letter away; a failure adds its attempts to those before, and leaves
-bytes and place as they are. Whether the broker held a record whose sending timed out is not known,
-so such a letter is left alone for `UNDECIDED_S`, and then listed again.
+Success removes the dead letter. Failure adds the attempts to the earlier ones and leaves payload
+and position unchanged. If publishing timed out, it is unknown whether the broker stored the record:
+such a dead letter is hidden for a fixed time, and then listed again.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
 from livedex.pipeline.store.postgres.statements import sql
 
 REPLAY_HEADER = "livedex-letter"
-"""The header of a record that is sent again: the id of its letter."""
+"""Header of a replayed record: the id of its dead letter."""
 
 
 class DeadLetterReplays:
-    """Every method may raise OutageError and RetryableError."""
+    """Tracks replays. Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def begin(self, letter: DeadLetter) -> None:
-        """Note that a letter is being sent through again, and take its mark off its document; it
-        stands in no list from now on.
+        """Record that a dead letter is being replayed: hide it, and unmark its document.
+
+        Args:
+            letter: to replay.
 
         Raises:
-            ConflictError: that was noted before, and has no outcome yet.
+            ConflictError: an earlier replay has no outcome yet.
         """
         async with self._database.tenant(
             letter.tenant_id, f"replay dead letter {letter.letter_id}"
@@ -43,8 +45,8 @@ class DeadLetterReplays:
             )
             if begun is None:
                 raise ConflictError(
-                    f"letter {letter.letter_id} was sent through a moment ago and has no "
-                    "outcome yet: wait for it"
+                    f"dead letter {letter.letter_id} is being replayed already: wait for the "
+                    "outcome"
                 )
             if letter.document_id is not None and letter.version is not None:
                 await connection.execute(
@@ -52,7 +54,9 @@ class DeadLetterReplays:
                 )
 
     async def cancel(self, letter: DeadLetter) -> None:
-        """Note that a letter was not sent after all, and mark its document again."""
+        """Undo `begin` for a record that was not published: list the dead letter, and mark its
+        document.
+        """
         async with self._database.tenant(
             letter.tenant_id, f"keep dead letter {letter.letter_id}"
         ) as connection:
@@ -61,11 +65,12 @@ class DeadLetterReplays:
             await DeadLetterStore(self._database).mark(letter)
 
     async def complete(self, letter_id: str, payload: bytes, tenants: Sequence[TenantId]) -> None:
-        """Take away the letter of a record that has had its effect.
+        """Remove the dead letter of a record that was processed.
 
         Args:
-            payload: of the record: whoever can write records can write any header.
-            tenants: whose letter it may be.
+            letter_id: from the record's header.
+            payload: of the record; must match the dead letter, because headers can be forged.
+            tenants: that may own the dead letter.
         """
         for tenant_id in {*tenants, UNKNOWN_TENANT}:
             async with self._database.tenant(
@@ -74,11 +79,12 @@ class DeadLetterReplays:
                 await connection.execute(sql("end_replay"), tenant_id, letter_id, payload)
 
     async def merge_failure(self, letter_id: str, letter: DeadLetter) -> DeadLetter:
-        """What a record that failed again leaves: the letter that it came from, with what is new in
-        it.
+        """Return the dead letter of a replayed record that failed again: the original one with the
+        new attempts and error.
 
         Args:
-            letter: as the record alone would leave it.
+            letter_id: from the record's header.
+            letter: for the record alone.
         """
         for tenant_id in (letter.tenant_id, UNKNOWN_TENANT):
             async with self._database.tenant(

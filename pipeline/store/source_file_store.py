@@ -1,8 +1,9 @@
-"""The ledger of a folder: what was last published of each of its files, so that a scan can tell
-what has changed without reading.
+"""Records which state of each watched file was last published, so that a scan detects changes
+without reading contents.
 
-A row is written after its event was published, so a crash in between publishes once more and loses
-nothing. Rows of deleted files stay, for the version that a file of the same name must exceed.
+A row is written after its event was published: a crash in between publishes the event twice, but
+loses nothing. Rows of deleted files stay, because a new file of the same name needs a greater
+version.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.source_store import SourceState
 
 PATH_UPPER_BOUND = b"\xff" * 256
-"""Greater than every path: no name is as long."""
+"""Greater than every path: no file name is this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """What is known of one path.
+    """The published state of one path.
 
     Attributes:
-        fingerprint, sha256: of what was last published; None where nothing was or its delete was.
-        newest: the newest version of its document anywhere, deletes included; -1 where there is
-            none.
-        exists: whether a document of it may be there, so that its end must be published.
-        withheld: its delete waits for a confirmation.
-        before: the id that its document had before its source was renamed, with the newest version
-            of that; None where it is called as it should be.
+        fingerprint: of the last published content; None: nothing or a delete was published.
+        sha256: of the last published content; None: nothing or a delete was published.
+        newest: the newest version of its document anywhere, deletes included; -1: none.
+        exists: whether its document may exist, so that a deleted file needs a delete event.
+        withheld: its delete waits for confirmation.
+        before: the id of its document before its source was renamed, with the newest version under
+            that id; None: not renamed.
     """
 
     fingerprint: str | None = None
@@ -44,12 +45,16 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file whose document should be there.
+    """A file whose document should exist.
 
     Attributes:
-        outdated: its document is cut in another way, or has vectors of another generation.
-        missing: the index knows nothing as new as what was published (under way, dropped, or lost),
-            or others wrote or deleted the document since.
+        path: relative to the folder.
+        fingerprint: of the last published content.
+        sha256: of the last published content; None: it was not read.
+        outdated: its document was chunked with another configuration, or has vectors of another
+            generation.
+        missing: the index has no version as new as the published one (pending, dropped or lost), or
+            another writer changed or deleted the document since.
     """
 
     path: bytes
@@ -61,12 +66,15 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What was published of a file.
+    """A state of a file to record as published.
 
     Attributes:
+        path: relative to the folder.
+        document_id: of its document.
         fingerprint: opaque here; '' for a delete.
-        sha256: of the content; None where none was read.
-        version: of the event, or the one before when nothing had to be published.
+        sha256: of the content; None: it was not read.
+        version: of the event; the previous one if nothing had to be published.
+        present: whether the file exists.
     """
 
     path: bytes
@@ -78,9 +86,9 @@ class FileRecord:
 
 
 class SourceFileStore:
-    """The ledger of one source of one tenant.
+    """The published files of one source of one tenant.
 
-    Every call may raise `OutageError` or `RetryableError`.
+    Every method may raise `OutageError` or `RetryableError`.
     """
 
     def __init__(self, database: Database, tenant_id: TenantId, source: str) -> None:
@@ -90,7 +98,7 @@ class SourceFileStore:
         self.withheld = SourceState(database, tenant_id, source)
 
     async def known(self, files: Sequence[tuple[bytes, DocumentId]]) -> dict[bytes, PublishedFile]:
-        """What is known of these paths; every one of them is in the answer."""
+        """Return the published state of each path; unknown paths have an empty state."""
         paths, ids = [path for path, _ in files], [document for _, document in files]
         async with self._database.tenant(
             self._tenant_id, f"{self._source}: look up {len(files)} files"
@@ -103,12 +111,13 @@ class SourceFileStore:
     async def list_between(
         self, after: bytes, before: bytes, *, cut: str, generation: GenerationId | None
     ) -> list[ListedFile]:
-        """The files whose documents should be there, by path as bytes.
+        """Return the files whose documents should exist, sorted by path as bytes.
 
         Args:
-            after, before: bounds, both exclusive.
-            cut: how texts are cut now; '' does not look.
-            generation: that vectors are made for now; None does not look.
+            after: lower bound, exclusive.
+            before: upper bound, exclusive.
+            cut: active chunker configuration; '' skips the comparison.
+            generation: active generation; None skips the comparison.
         """
         async with self._database.tenant(
             self._tenant_id, f"{self._source}: list files"
@@ -119,10 +128,10 @@ class SourceFileStore:
         return [ListedFile(**row) for row in rows]
 
     async def list_below(self, folders: Sequence[bytes]) -> list[bytes]:
-        """The paths of files below these folders: `d/` and on, so not `d1/x` for `d`."""
+        """Return the paths of files below folders: `d/x` but not `d1/x` for `d`."""
         if not folders:
             return []
-        # 0 comes after / in ASCII
+        # in ASCII, 0 follows /
         low, high = [folder + b"/" for folder in folders], [folder + b"0" for folder in folders]
         async with self._database.tenant(
             self._tenant_id, f"{self._source}: list folders"
@@ -133,11 +142,11 @@ class SourceFileStore:
         return [row["path"] for row in rows]
 
     async def ending(self, tails: Sequence[str]) -> list[bytes]:
-        """The paths of files whose fingerprint ends with one of these. Looks at every file of the
-        source.
+        """Return the paths of files whose fingerprint ends with one of these. Reads every row of
+        the source.
 
         Args:
-            tails: two words each, apart by a space.
+            tails: two words each, separated by a space.
         """
         if not tails:
             return []
@@ -150,7 +159,7 @@ class SourceFileStore:
         return [row["path"] for row in rows]
 
     async def record(self, files: Sequence[FileRecord]) -> None:
-        """Keep what was published."""
+        """Record what was published."""
         if not files:
             return
         columns = (
@@ -167,11 +176,11 @@ class SourceFileStore:
             await connection.execute(sql("record_files"), self._tenant_id, self._source, *columns)
 
     async def orphaned_documents(self, *, lost: bool) -> list[DocumentId]:
-        """Documents of the source that no file of the ledger stands for.
+        """Return the documents of the source that belong to no recorded file.
 
         Args:
-            lost: also those whose delete was published and has come to nothing; true only while
-                nothing is under way.
+            lost: include documents whose delete was published but had no effect. Only valid while
+                no event of the source is pending.
         """
         async with self._database.tenant(
             self._tenant_id, f"{self._source}: list documents"

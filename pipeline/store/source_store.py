@@ -1,10 +1,10 @@
-"""The folders that are or were watched, over all watchers, and the deletes of their documents that
-wait for a confirmation.
+"""Sources (watched folders) over all watchers, and deletes that wait for confirmation.
 
-A watcher names its sources at its start and every minute. One that it no longer names is orphaned:
-its documents stay until somebody removes it, for a missing setting is no evidence that a file is
-gone. A watcher only ever leaves sources that it named itself, and a source that any watcher names
-is not orphaned, so watchers on several machines with different settings do not orphan each other's.
+A watcher reports its sources at its start and every minute. A source that its watcher no longer
+reports is orphaned. Its documents stay until an operator removes the source, because a missing
+setting is no evidence that a file was deleted. A watcher only leaves sources that it reported
+itself, and a source that any watcher reports is not orphaned. So watchers on several machines with
+different settings do not orphan each other's sources.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ WithholdReason = Literal["many", "mount"]
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """A folder as the last scan found it.
+    """A folder at the last scan.
 
     Attributes:
+        path: absolute.
         identity: device and inode; None: it was never scanned.
-        mounts: mount points below it, relative, each with the identity of what was mounted there.
+        mounts: relative mount points below it, each with device and inode of the mounted folder.
     """
 
     path: str = ""
@@ -42,13 +43,20 @@ class FolderState:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """A source as an operator sees it.
+    """A source as operators see it.
 
     Attributes:
-        is_folder: watched once; false: its documents were sent under this name.
-        withheld: deletes that wait for a confirmation.
+        tenant_id: owner of the source.
+        name: of the source.
+        is_folder: whether a watcher ever watched it; False: documents were sent under this name.
+        path: of the folder.
+        identity: device and inode at the last scan; None: never scanned.
+        scanned_at: end of the last scan, aware.
+        reported_at: last report of its watcher, aware.
+        documents: number of visible documents.
+        withheld: deletes that wait for confirmation.
         orphaned: its watcher started without it.
-        left_out: files that are no documents, see `livedex.connectors.filesystem.skipped_files`.
+        left_out: skipped files, see `livedex.connectors.filesystem.skipped_files`.
     """
 
     tenant_id: TenantId
@@ -65,7 +73,7 @@ class SourceView:
 
     @property
     def is_unwatched(self) -> bool:
-        """Whether no watcher has named it for a day, though none has left it."""
+        """Return whether no watcher has reported it for a day, although none has left it."""
         return (
             self.reported_at is not None
             and not self.orphaned
@@ -75,7 +83,13 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document of a source; `newest` is its newest known version, visible or not."""
+    """A document of a source.
+
+    Attributes:
+        document_id: of the document.
+        newest: its newest stored version, visible or not.
+        collection: of the document.
+    """
 
     document_id: DocumentId
     newest: int
@@ -83,9 +97,9 @@ class SourceDocument:
 
 
 class SourceState:
-    """The deletes of one source that wait for a confirmation.
+    """The folder of one source, and its deletes that wait for confirmation.
 
-    Every call may raise `OutageError` or `RetryableError`.
+    Every method may raise `OutageError` or `RetryableError`.
     """
 
     def __init__(self, database: Database, tenant_id: TenantId, source: str) -> None:
@@ -94,26 +108,27 @@ class SourceState:
         self._source = source
 
     async def withhold_deletes(self, paths: Sequence[bytes], reason: WithholdReason) -> None:
-        """Keep that the documents of these files stay, until `confirm` or until the files are
-        there again.
+        """Withhold the deletes of files until `confirm_deletes`, or until the files reappear.
+
+        Args:
+            paths: relative to the folder.
+            reason: `many` (too many deletes at once) or `mount` (a file system is not mounted).
         """
         await self._execute("withhold_deletes", paths, reason)
 
     async def release(self, paths: Sequence[bytes]) -> None:
-        """Forget that these deletes were withheld: their files are there."""
+        """Cancel withheld deletes whose files reappeared."""
         await self._execute("release_deletes", paths)
 
     async def confirm_deletes(self) -> None:
-        """Let the next scan carry out every delete that is withheld now."""
+        """Confirm all withheld deletes; the next scan carries them out."""
         async with self._database.tenant(
             self._tenant_id, f"{self._source}: confirm deletes"
         ) as connection:
             await connection.execute(sql("confirm_deletes"), self._tenant_id, self._source)
 
     async def paths(self) -> dict[bytes, bool]:
-        """The files whose deletes were withheld, each with whether that it goes was confirmed
-        since.
-        """
+        """Return the files with withheld deletes, each with whether its delete is confirmed."""
         async with self._database.tenant(
             self._tenant_id, f"{self._source}: list withheld deletes"
         ) as connection:
@@ -134,7 +149,7 @@ class SourceState:
                 )
 
     async def folder(self) -> FolderState:
-        """The folder as the last scan found it."""
+        """Return the folder at the last scan."""
         async with self._database.tenant(
             self._tenant_id, f"{self._source}: read its folder"
         ) as connection:
@@ -152,10 +167,15 @@ class SourceState:
         )
 
     async def save_folder(self, state: FolderState, left_out: Mapping[str, Any]) -> None:
-        """Keep what a scan has found of the folder."""
+        """Store the result of a scan.
+
+        Args:
+            state: of the folder.
+            left_out: skipped files.
+        """
         device, inode = state.identity or ("", "")
         async with self._database.tenant(
-            self._tenant_id, f"{self._source}: keep its folder"
+            self._tenant_id, f"{self._source}: store its folder"
         ) as connection:
             await connection.execute(
                 sql("keep_source"),
@@ -169,9 +189,9 @@ class SourceState:
             )
 
     async def save_mounts(self, state: FolderState) -> None:
-        """Keep the mount points, before files below them are published."""
+        """Store the mount points; called before files below them are published."""
         async with self._database.tenant(
-            self._tenant_id, f"{self._source}: keep mount points"
+            self._tenant_id, f"{self._source}: store mount points"
         ) as connection:
             await connection.execute(
                 sql("keep_mounts"), self._tenant_id, self._source, state.path, _mounts(state)
@@ -181,14 +201,14 @@ class SourceState:
 class SourceStore:
     """The sources of the whole installation.
 
-    Every call may raise `OutageError` or `RetryableError`.
+    Every method may raise `OutageError` or `RetryableError`.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self) -> list[SourceView]:
-        """Every source by tenant and name."""
+        """Return all sources by tenant and name."""
         found: list[SourceView] = []
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "list sources") as connection:
@@ -197,13 +217,14 @@ class SourceStore:
         return found
 
     async def find(self, name: str, tenant: str | None = None) -> list[SourceView]:
-        """The sources of this name, one a tenant at most.
+        """Return the sources of this name, at most one per tenant.
 
         Args:
-            tenant: only of this one; None: of all.
+            name: of the source.
+            tenant: limits the search to this tenant; None: all tenants.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no source has this name.
         """
         found = [
             source
@@ -212,17 +233,18 @@ class SourceStore:
         ]
         if not found:
             raise NotFoundError(
-                f"there is no source {name}: `livedex sources list` shows what there is"
+                f"source {name} not found: `livedex sources list` shows all sources"
             )
         return found
 
     async def report_watched(
         self, watched: Mapping[TenantId, Mapping[str, str]], watcher: str
     ) -> None:
-        """Name the sources that a watcher watches, so that they are not orphaned.
+        """Record which sources a watcher watches, so that they are not orphaned.
 
         Args:
-            watched: by tenant, names with the paths of their folders.
+            watched: by tenant, the names of sources with the paths of their folders.
+            watcher: id of the watcher.
         """
         for tenant_id, paths in watched.items():
             async with self._database.tenant(tenant_id, "report sources") as connection:
@@ -233,10 +255,12 @@ class SourceStore:
     async def leave(
         self, watched: Mapping[TenantId, Mapping[str, str]], watcher: str, *, alone: bool
     ) -> None:
-        """Note which sources a watcher no longer names.
+        """Mark the sources as orphaned that a watcher reported earlier and no longer watches.
 
         Args:
-            alone: there is no other watcher, so whatever is not named here is named nowhere.
+            watched: by tenant, the names of sources with the paths of their folders.
+            watcher: id of the watcher.
+            alone: there is no other watcher, so every source that is not in `watched` is orphaned.
         """
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "leave sources") as connection:
@@ -252,11 +276,13 @@ class SourceStore:
     async def documents(
         self, tenant_id: TenantId, name: str, above: str, limit: int
     ) -> list[SourceDocument]:
-        """Documents of a source that are there or on their way, in the order of their ids.
+        """Return the visible and pending documents of a source, sorted by id.
 
         Args:
-            above: only ids above this one; empty for all.
-            limit: documents at most, >= 1.
+            tenant_id: owner of the source.
+            name: of the source.
+            above: lower bound of the ids, exclusive; empty for all.
+            limit: maximum number of documents, >= 1.
         """
         async with self._database.tenant(tenant_id, "read a source's documents") as connection:
             rows = await connection.fetch(sql("source_documents"), tenant_id, name, above, limit)
@@ -266,13 +292,17 @@ class SourceStore:
         ]
 
     async def forget(self, tenant_id: TenantId, name: str) -> None:
-        """Remove what is kept of a source, its documents apart."""
-        async with self._database.tenant(tenant_id, f"forget source {name}") as connection:
+        """Remove the records of a source, but not its documents."""
+        async with self._database.tenant(tenant_id, f"remove source {name}") as connection:
             await connection.execute(sql("forget_source"), tenant_id, name)
 
     async def rename(self, tenant_id: TenantId, old: str, new: str) -> None:
-        """Give a source another name; the next scan under it gives its documents their new ids, and
-        embeds nothing.
+        """Rename a source. The next scan gives its documents their new ids, and embeds nothing.
+
+        Args:
+            tenant_id: owner of the source.
+            old: present name.
+            new: new name.
 
         Raises:
             ConflictError: a source of the new name has files already.
@@ -280,7 +310,7 @@ class SourceStore:
         async with self._database.tenant(tenant_id, f"rename source {old}") as connection:
             if await connection.fetchval(sql("count_present_files"), tenant_id, new):
                 raise ConflictError(
-                    f"there are files of a source {new} already: choose another name, or run "
+                    f"source {new} has files already: choose another name, or run "
                     f"`livedex sources remove {new}` first"
                 )
             await connection.execute(sql("forget_absent_files"), tenant_id, new)

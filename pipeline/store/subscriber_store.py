@@ -1,6 +1,4 @@
-"""Subscribers as the database knows them: for whom notices are written, and whether these get
-through.
-"""
+"""Subscribers in the database: their configuration and the status of their deliveries."""
 
 from __future__ import annotations
 
@@ -18,13 +16,15 @@ from livedex.pipeline.store.postgres.statements import sql
 
 @dataclass(frozen=True, slots=True)
 class SubscriberConfig:
-    """What the settings say of a subscriber, as far as the stages need it.
+    """The configuration of a subscriber, as far as the stages need it.
 
     Attributes:
-        events: kinds of notices that it wants, at least one.
+        tenant_id: owner of the subscriber.
+        name: of the subscriber.
+        events: kinds of notifications that it receives, at least one.
         collections: only documents in, entering or leaving these; empty: all.
-        reads: it reads for itself; else it is told at a URL.
-        keep_days: how long a notice waits for it at most.
+        reads: it polls for notifications; False: they are sent to its URL.
+        keep_days: maximum age of a notification in days.
     """
 
     tenant_id: TenantId
@@ -36,7 +36,7 @@ class SubscriberConfig:
 
     @property
     def row(self) -> tuple[Any, ...]:
-        """The parameters of the statements that write it."""
+        """Return the parameters of the statements that write it."""
         return (
             self.tenant_id,
             self.name,
@@ -49,17 +49,23 @@ class SubscriberConfig:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberStatus:
-    """A subscriber as an operator sees it.
+    """A subscriber as operators see it.
 
     Attributes:
-        configured: the settings that `notify` was last started with name it.
-        failures: in a row, without an answer of its own.
-        refusals: in a row, of what it was sent.
-        stopped_at: when it answered that it is gone; None: it is told.
-        problem: the last failure in words; None: it works.
-        pause_s: seconds until something is sent to it again, >= 0. waiting, oldest_s: notices that
-            it has still to be told, and the age of the oldest in seconds.
-        met: a `notify` has written it to the database; nothing waits for one before.
+        tenant_id: owner of the subscriber.
+        name: of the subscriber.
+        events: kinds of notifications that it receives.
+        collections: to which it is limited; empty: all.
+        reads: it polls for notifications; False: they are sent to its URL.
+        configured: it is in the settings of the last started `notify`.
+        failures: consecutive failures without a response from the subscriber.
+        refusals: consecutive notifications that it refused.
+        stopped_at: time of its response 410 Gone, aware; None: it receives notifications.
+        problem: message of the last failure; None: deliveries succeed.
+        pause_s: seconds until the next delivery, >= 0.
+        waiting: number of pending notifications.
+        oldest_s: age of the oldest pending notification in seconds.
+        met: a `notify` process has stored it; before that, no notifications are kept for it.
     """
 
     tenant_id: TenantId
@@ -79,7 +85,7 @@ class SubscriberStatus:
 
     @property
     def state(self) -> str:
-        """`ok`, `paused`, `failing`, `stopped`, `not configured`, or `not started`."""
+        """Return `ok`, `paused`, `failing`, `stopped`, `not configured` or `not started`."""
         if not self.met:
             return "not started"
         if not self.configured:
@@ -92,7 +98,7 @@ class SubscriberStatus:
 
 
 def not_started_status(registration: SubscriberConfig) -> SubscriberStatus:
-    """A subscriber that the settings name, before any `notify` was started with them."""
+    """Return the status of a configured subscriber that no `notify` process has stored yet."""
     r = registration
     return SubscriberStatus(
         r.tenant_id,
@@ -113,17 +119,25 @@ def not_started_status(registration: SubscriberConfig) -> SubscriberStatus:
 
 
 class SubscriberStore:
-    """Every method may raise OutageError and RetryableError."""
+    """Configures subscribers and records the outcome of deliveries.
+
+    Every method may raise OutageError and RetryableError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def configure(self, wanted: Sequence[SubscriberConfig]) -> list[str]:
-        """Make the table say what the settings say.
+        """Replace the stored subscribers by the configured ones.
+
+        Subscribers of deleted tenants are skipped without an error.
+
+        Args:
+            wanted: configured subscribers.
 
         Returns:
-            The names of those that were there and are not wanted any more: nothing new is written
-            for them. One whose tenant was deleted is left out; whoever tells it finds that out.
+            Names of stored subscribers that are no longer configured; they get no new
+            notifications.
         """
         by_tenant: Mapping[TenantId, list[SubscriberConfig]] = {
             tenant_id: [] for tenant_id in await self._database.tenants()
@@ -145,14 +159,17 @@ class SubscriberStore:
             )
             await connection.execute(sql("remove_forgotten_subscribers"), tenant_id)
             if registrations:
-                # so that it is found before its first document
+                # the tenant must be listed before its first document exists
                 await connection.execute(sql("add_tenant"), tenant_id)
             for registration in registrations:
                 await connection.execute(sql("configure_subscriber"), *registration.row)
         return [row["name"] for row in rows]
 
     async def add(self, registration: SubscriberConfig) -> None:
-        """Write one again whose tenant was emptied; one that is there stays as it is.
+        """Store a subscriber again after its tenant was emptied; an existing one stays unchanged.
+
+        Args:
+            registration: its configuration.
 
         Raises:
             TenantDeletedError: its tenant was deleted.
@@ -164,7 +181,7 @@ class SubscriberStore:
             await connection.execute(sql("add_subscriber"), *registration.row)
 
     async def all(self) -> list[SubscriberStatus]:
-        """Every subscriber, by tenant and name."""
+        """Return all subscribers by tenant and name."""
         found = []
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(tenant_id, "list subscribers") as connection:
@@ -173,29 +190,34 @@ class SubscriberStore:
         return found
 
     async def find(self, name: str) -> SubscriberStatus:
-        """One of them.
+        """Return a subscriber.
+
+        Args:
+            name: of the subscriber.
 
         Raises:
-            NotFoundError: there is none of this name.
+            NotFoundError: no subscriber has this name.
         """
         for each in await self.all():
             if each.name == name:
                 return each
         raise NotFoundError(
-            f"there is no subscriber {name}: `livedex subscribers list` shows what there is"
+            f"subscriber {name} not found: `livedex subscribers list` shows all subscribers"
         )
 
     async def failed(
         self, tenant_id: TenantId, name: str, problem: str, *, asked_s: float = 0.0
     ) -> float:
-        """Note that it is away, or wants to be left alone, and pause it.
+        """Record that a subscriber is unavailable or rate-limits, and pause it.
 
         Args:
-            problem: in words, without its URL.
-            asked_s: seconds that it asks for.
+            tenant_id: owner of the subscriber.
+            name: of the subscriber.
+            problem: message for operators, without the URL.
+            asked_s: seconds that the subscriber requested (`Retry-After`).
 
         Returns:
-            Seconds until something is sent to it again.
+            Seconds until the next delivery.
         """
         async with self._database.tenant(
             tenant_id, f"pause subscriber {name}", durable=False
@@ -206,25 +228,25 @@ class SubscriberStore:
         return pause_s or 0.0
 
     async def refused(self, tenant_id: TenantId, name: str, problem: str) -> None:
-        """Note that it is there, and did not take what it was sent."""
+        """Record that a subscriber responded, but refused a notification."""
         async with self._database.tenant(
             tenant_id, f"subscriber {name} refused", durable=False
         ) as connection:
             await connection.execute(sql("subscriber_refused"), tenant_id, name, problem)
 
     async def record_success(self, tenant_id: TenantId, name: str) -> None:
-        """Note that it was told something, after failures."""
+        """Record a successful delivery after failures."""
         async with self._database.tenant(
             tenant_id, f"subscriber {name} works", durable=False
         ) as connection:
             await connection.execute(sql("subscriber_works"), tenant_id, name)
 
     async def stop(self, tenant_id: TenantId, name: str, problem: str) -> None:
-        """Send it nothing more, and write nothing more for it."""
+        """Stop deliveries to a subscriber, and store no more notifications for it."""
         async with self._database.tenant(tenant_id, f"stop subscriber {name}") as connection:
             await connection.execute(sql("stop_subscriber"), tenant_id, name, problem)
 
     async def resume(self, tenant_id: TenantId, name: str) -> None:
-        """Send to it again, beginning at once with what waits."""
+        """Resume deliveries to a subscriber, beginning with its pending notifications."""
         async with self._database.tenant(tenant_id, f"resume subscriber {name}") as connection:
             await connection.execute(sql("resume_subscriber"), tenant_id, name)

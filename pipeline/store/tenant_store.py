@@ -1,8 +1,8 @@
-"""Tenants: which there are, and the removal of everything that one has.
+"""Tenants: listing, creation, and deletion with all their data.
 
-A deletion marks the tenant first. From then on the schema refuses whatever would be written for it,
-so no event that is under way brings it back (`migrations/0004_access.sql`). What is there is
-removed after that, a few rows at a time; a deletion that was cut off is begun again.
+A deletion marks the tenant first. From then on, the schema refuses all writes for it, so pending
+events cannot recreate it (`migrations/0004_access.sql`). Its rows are deleted afterwards in
+batches; an interrupted deletion can be repeated.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ _QUEUE_PAGE_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant as an operator sees it.
+    """A tenant as operators see it.
 
     Attributes:
-        documents: to be seen now.
-        keys: that open something.
+        tenant_id: its name.
+        created_at: aware.
+        documents: number of visible documents.
+        keys: number of valid API keys.
     """
 
     tenant_id: TenantId
@@ -40,37 +42,37 @@ class Tenant:
 
 
 class TenantStore:
-    """Every method may raise OutageError and RetryableError."""
+    """Lists, creates and deletes tenants. Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database, blobs: BlobStore) -> None:
         self._database = database
         self._blobs = blobs
 
     async def all(self) -> list[Tenant]:
-        """Every tenant by name."""
+        """Return all tenants by name."""
         found = [await self._read(tenant_id) for tenant_id in await self._database.tenants()]
         return [tenant for tenant in found if tenant is not None]
 
     async def create(self, tenant_id: TenantId, *, again: bool = False) -> Tenant:
-        """Make a tenant without anything.
+        """Create an empty tenant.
 
         Args:
-            again: also where one of this name was deleted.
+            tenant_id: its name.
+            again: permit the name of a deleted tenant.
 
         Raises:
-            ConflictError: there is one of this name, or there was and `again` is not said, or the
-            name is reserved.
+            ConflictError: the name is reserved or in use, or it was in use and `again` is False.
         """
         _check_not_reserved(tenant_id)
-        async with self._database.tenant(tenant_id, "make a tenant") as connection:
+        async with self._database.tenant(tenant_id, "create a tenant") as connection:
             if await connection.fetchrow(sql("read_tenant"), tenant_id) is not None:
-                raise ConflictError(f"there is a tenant {tenant_id} already")
+                raise ConflictError(f"tenant {tenant_id} already exists")
             deleted_at = await connection.fetchval(sql("tenant_deleted_at"), tenant_id)
             if deleted_at is not None and not again:
                 raise ConflictError(
-                    f"a tenant {tenant_id} was deleted at {deleted_at:%Y-%m-%d %H:%M} UTC, "
-                    "and what is still on its way for it would come in: choose another "
-                    "name, or say --again"
+                    f"a tenant {tenant_id} was deleted at {deleted_at:%Y-%m-%d %H:%M} UTC, and its "
+                    "pending events would enter the new tenant: choose another name, or use "
+                    "--again"
                 )
             await connection.execute(sql("forget_tenant_deletion"), tenant_id)
             await connection.execute(sql("add_tenant"), tenant_id)
@@ -79,28 +81,35 @@ class TenantStore:
         return made
 
     async def count_rows(self, tenant_id: TenantId) -> Mapping[str, int]:
-        """How many rows a tenant has, by table, and `queue` for its events under way in the
-        database; what it has none of is left out.
+        """Return the number of rows of a tenant by table, with `queue` for its pending events in
+        the database; tables without rows are left out.
+
+        Args:
+            tenant_id: its name.
 
         Raises:
-            NotFoundError: there is no such tenant, and nothing is left of one.
+            NotFoundError: the tenant does not exist, and has no rows left.
         """
-        async with self._database.tenant(tenant_id, "count what a tenant has") as connection:
+        async with self._database.tenant(tenant_id, "count a tenant's rows") as connection:
             rows = await connection.fetch(sql("count_tenant_rows"))
             known = await connection.fetchrow(sql("read_tenant"), tenant_id) is not None
         found = {row["name"]: row["number"] for row in rows}
         if not found and not known:
             raise NotFoundError(
-                f"there is no tenant {tenant_id}: `livedex tenants list` shows what there is"
+                f"tenant {tenant_id} not found: `livedex tenants list` shows all tenants"
             )
         if queued := sum([len(events) for events in await self._queued(tenant_id)]):
             found["queue"] = queued
         return found
 
     async def delete(self, tenant_id: TenantId) -> None:
-        """Remove everything that a tenant has; afterwards there is none of this name. `default`,
-        which every installation has, is emptied: its
-        subscribers are those of the configuration, and are told of what comes next.
+        """Delete a tenant with all its data.
+
+        The tenant `default` is only emptied, because every installation has it: its configured
+        subscribers stay.
+
+        Args:
+            tenant_id: its name.
 
         Raises:
             ConflictError: the name is reserved.
@@ -118,9 +127,9 @@ class TenantStore:
         await self._blobs.discard_tenant(tenant_id)
         removed = 1
         while removed:
-            async with self._database.tenant(tenant_id, "remove what a tenant has") as connection:
+            async with self._database.tenant(tenant_id, "remove a tenant's rows") as connection:
                 removed = await connection.fetchval(sql("remove_tenant_rows"), _DELETE_BATCH_ROWS)
-        # once more: in object storage nobody refuses what came meanwhile
+        # again: object storage, unlike the schema, accepted writes during the deletion
         await self._blobs.discard_tenant(tenant_id)
         async with self._database.tenant(tenant_id, "remove a tenant") as connection:
             await connection.execute(sql("remove_tenant"), tenant_id)
@@ -135,7 +144,7 @@ class TenantStore:
         return Tenant(tenant_id, **row) if row is not None else None
 
     async def _queued(self, tenant_id: TenantId) -> list[list[int]]:
-        """The rows of the queue that hold events of a tenant, in batches."""
+        """Return the ids of queue rows with events of a tenant, in batches."""
         found: list[list[int]] = []
         last = -1
         while True:
@@ -150,13 +159,13 @@ class TenantStore:
 def _check_not_reserved(tenant_id: TenantId) -> None:
     if is_reserved(tenant_id):
         raise ConflictError(
-            f"{tenant_id} is reserved: it holds the dead letters of records that do not say "
-            "whose they are; `livedex dead` takes these away"
+            f"the tenant {tenant_id} is reserved: it holds the dead letters of records that name "
+            "no tenant; remove them with `livedex dead`"
         )
 
 
 def _event_tenant(payload: bytes) -> str | None:
-    """Whose event it is; None where the bytes do not say."""
+    """Return the tenant of an event; None if the payload names none."""
     try:
         data = orjson.loads(payload)["data"]
         return str(data["tenant_id"])

@@ -151,7 +151,7 @@ async def test_nobody_else_finds_it(
 
 async def test_what_is_missing_says_what_to_do(blobs: BlobStore) -> None:
     with pytest.raises(
-        RejectedError, match=r"docs/a\.md v7 is gone: send the document again"
+        RejectedError, match=r"docs/a\.md v7 was deleted: send the document again"
     ) as refused:
         await blobs.get(ACME, A, 7, sha(CONTENT))
     assert refused.value.reason == "content_missing"

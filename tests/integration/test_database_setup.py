@@ -221,7 +221,7 @@ async def test_a_process_says_what_a_restored_schema_lacks(
     await owner.execute("revoke select on generations from livedex_app")
     with pytest.raises(
         ConfigError,
-        match="run `livedex migrate` as the owner, which does: grant select on generations "
+        match="run `livedex migrate` as the owner, which runs: grant select on generations "
         "to livedex_app",
     ):
         await check_privileges(owner, DEFAULT_ROLES)

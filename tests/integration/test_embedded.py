@@ -154,12 +154,12 @@ async def test_links_that_somebody_laid_are_not_followed(
     )
     monkeypatch.setattr(server_programs, "_COPY_ROOT", tmp_path / "link")
     (tmp_path / "link").symlink_to(foreign)
-    with pytest.raises(ConfigError, match="no folder of root's own"):
+    with pytest.raises(ConfigError, match="not a folder owned by root"):
         server_programs._copy_package(server_programs.binary_path("postgres").parents[2])
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     monkeypatch.setattr(server_programs, "_COPY_ROOT", tmp_path / "open")
-    with pytest.raises(ConfigError, match="others may write there"):
+    with pytest.raises(ConfigError, match="other users can write to it"):
         server_programs._copy_package(server_programs.binary_path("postgres").parents[2])
 
 
@@ -218,7 +218,7 @@ def test_a_system_user_that_has_to_be_made_is_told_of(
     assert made == ["livedex-no-such-user"]
     assert (
         capsys.readouterr().err
-        == "made the system user livedex-no-such-user: PostgreSQL does not run as root\n"
+        == "created the system user livedex-no-such-user: PostgreSQL does not run as root\n"
     )
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(ConfigError, match="there is no useradd"):

@@ -241,7 +241,7 @@ async def test_a_process_starts_while_the_storage_is_away_and_works_on_what_need
     installation.blob_url = f"s3://{BUCKET}/contents"
     s3.answer = lambda request: error_response(503, "SlowDown")
     await installation.accept(change(1, b"A small note."))
-    assert "documents above the inline limit have to wait" in caplog.text
+    assert "documents above the inline limit are delayed" in caplog.text
     assert await installation.work() == ("synced", 1)
 
 

@@ -44,7 +44,7 @@ async def test_known_faults_are_told_with_what_to_do(
     caplog: pytest.LogCaptureFixture, version: str, faults: int
 ) -> None:
     text = await told(caplog, Server(version))
-    assert f"pgvector {version} has faults" in text and "reindex index concurrently" in text
+    assert f"pgvector {version} has bugs" in text and "reindex index concurrently" in text
     assert text.count(";") == faults - 1
 
 

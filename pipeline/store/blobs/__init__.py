@@ -1,1 +1,1 @@
-"""Large contents, in PostgreSQL or in object storage."""
+"""Storage of large contents in PostgreSQL or in object storage."""

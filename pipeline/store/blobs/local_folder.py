@@ -1,6 +1,4 @@
-"""What a folder needs to keep content safely, beyond what the library for object storage does with
-one.
-"""
+"""Safety checks and fsync for a local folder, which the object storage library lacks."""
 
 from __future__ import annotations
 
@@ -14,10 +12,12 @@ _PARTIAL_WRITE_MAX_AGE_S = 3600.0
 
 
 class LocalFolder:
-    """A folder that is the same for as long as the process lives, and whose content is on disk.
+    """Checks that a folder is still the same one, and flushes its files to disk.
 
-    The library makes a folder anew where it is gone, reads a folder that is gone as one without
-    content, and waits for no disk.
+    The object storage library recreates a missing folder, reads it as empty, and never calls fsync.
+
+    Args:
+        root: path of the folder.
     """
 
     def __init__(self, root: Path) -> None:
@@ -25,13 +25,12 @@ class LocalFolder:
         self._identity: tuple[int, int] | None = None
 
     def check(self) -> None:
-        """Returns when the folder is the one it was; the first time it is made where it is not
-        there.
+        """Return if the folder is the same as at the first call, which creates it if it is missing.
 
         Raises:
-            OutageError: it is another one, such as the empty one below a file system that was taken
-            away.
-            OSError: it is gone, or cannot be made.
+            OutageError: it is another folder, such as the empty mount point of an unmounted file
+                system.
+            OSError: it was deleted, or cannot be created.
         """
         if self._identity is None:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,14 +38,17 @@ class LocalFolder:
         elif _identity(self.root) != self._identity:
             raise OutageError(
                 "blobs",
-                f"{self.root} is another folder than it was: bring the old one back, or start anew",
+                f"{self.root} is not the same folder as at the start: restore it, or restart",
             )
 
     def settle(self, key: str) -> None:
-        """Bring an object, and that it is there, onto the disk.
+        """Flush an object and its directory entries to disk.
+
+        Args:
+            key: path of the object below the folder.
 
         Raises:
-            OSError: it is not on the disk.
+            OSError: the flush failed.
         """
         path = self.root / key
         for settled in (path, *path.parents[: len(Path(key).parts)]):
@@ -57,10 +59,10 @@ class LocalFolder:
                 os.close(opened)
 
     def remove_partial_writes(self) -> None:
-        """Remove what processes that died left half written; listings do not show it.
+        """Remove partially written files of crashed processes; listings do not show them.
 
         Raises:
-            OSError: it cannot be removed.
+            OSError: a file cannot be removed.
         """
         for path in self.root.glob("*/*/*#*"):
             try:

@@ -1,8 +1,8 @@
-"""Large content in object storage, until the event that names it has ended.
+"""Large content in object storage, kept until the event that refers to it has ended.
 
-Keys are `SHA-256 of the tenant / SHA-256 of the document / version-SHA-256 of the content`: however
-a name is written, it cannot reach the place of another tenant or document, and none is too long.
-Whose an object is is found by hashing the names that there are.
+Keys are `SHA-256 of the tenant / SHA-256 of the document / version-SHA-256 of the content`. So no
+name can reach the objects of another tenant or document, and no key is too long. The owner of an
+object is found by hashing all existing names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEY = re.compile(r"([0-9a-f]{64})/([0-9a-f]{64})/([0-9]{20})-[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class _BlobObject:
-    """An object, with what its key says; tenant and document are hashes."""
+    """An object with the parts of its key; tenant and document are hashes."""
 
     key: str
     tenant: str
@@ -40,12 +40,13 @@ class _BlobObject:
 
 
 class ObjectBlobStore:
-    """`livedex.pipeline.store.protocol.BlobStore` in object storage.
+    """Implements `livedex.pipeline.store.protocol.BlobStore` on object storage.
 
-    Content that was put into the database before the storage was configured is still found there.
+    Content that was stored in the database before object storage was configured is still found.
 
     Args:
-        storage: a place of this installation alone.
+        storage: a bucket or folder that no other installation uses.
+        database: connected as the application's role.
     """
 
     def __init__(self, storage: ObjectStorage, database: Database) -> None:
@@ -54,15 +55,16 @@ class ObjectBlobStore:
         self._postgres_blobs = PostgresBlobStore(database)
 
     async def check(self) -> None:
-        """See the protocol. Storage that does not answer now is waited for by whoever needs it."""
+        """Check that content can be stored; storage that does not answer only logs a warning."""
         try:
             await self._storage.check()
         except OutageError as exc:
-            log.warning("documents above the inline limit have to wait: %s", exc)
+            log.warning("documents above the inline limit are delayed: %s", exc)
 
     async def put(
         self, tenant_id: TenantId, document_id: DocumentId, version: int, content: bytes
     ) -> None:
+        """Store the content of a version. Idempotent."""
         sha256 = await asyncio.to_thread(_sha256, content)
         await self._storage.write(
             _key(tenant_id, document_id, version, sha256),
@@ -73,6 +75,11 @@ class ObjectBlobStore:
     async def get(
         self, tenant_id: TenantId, document_id: DocumentId, version: int, sha256: str
     ) -> bytes:
+        """Return the content of a version.
+
+        Raises:
+            RejectedError: the content does not exist, or is damaged.
+        """
         content = await self._storage.read(
             _key(tenant_id, document_id, version, sha256),
             f"content of {shorten_id(document_id)} v{version}",
@@ -88,6 +95,7 @@ class ObjectBlobStore:
         return content
 
     async def discard(self, tenant_id: TenantId, document_id: DocumentId, version: int) -> None:
+        """Delete the content of a document's versions up to and including this one."""
         what = f"content of {shorten_id(document_id)} up to v{version}"
         await self._postgres_blobs.discard(tenant_id, document_id, version)
         found = _parse_objects(
@@ -98,6 +106,7 @@ class ObjectBlobStore:
         )
 
     async def discard_tenant(self, tenant_id: TenantId) -> None:
+        """Delete all content of a tenant."""
         what = "contents of a tenant"
         await self._postgres_blobs.discard_tenant(tenant_id)
         await self._storage.remove(
@@ -109,6 +118,7 @@ class ObjectBlobStore:
         )
 
     async def clear_ended(self, late_hours: float) -> None:
+        """Delete content that no event can refer to any more."""
         await self._postgres_blobs.clear_ended(late_hours)
         what = "clear ended contents"
         await self._storage.remove_partial_writes(what)
@@ -127,8 +137,8 @@ class ObjectBlobStore:
     async def _obsolete_keys(
         self, tenant_id: TenantId, contents: Sequence[_BlobObject], late: datetime
     ) -> list[str]:
-        """The keys of contents that no event can name any more: the state of their documents
-        decides, not their age alone.
+        """Return the keys of contents that no event can refer to any more, which depends on the
+        state of their documents, not only on their age.
         """
         async with self._database.tenant(tenant_id, "clear ended contents") as connection:
             rows = await connection.fetch(
@@ -158,7 +168,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _parse_objects(stored: Sequence[StoredObject]) -> list[_BlobObject]:
-    """What of the stored is content; what else stands there is none of ours."""
+    """Return the objects with a content key; others do not belong to Livedex."""
     matches = ((found, _KEY.fullmatch(found.key)) for found in stored)
     return [
         _BlobObject(found.key, m[1], m[2], int(m[3]), found.modified)

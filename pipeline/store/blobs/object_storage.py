@@ -1,5 +1,5 @@
-"""Object storage through one library: write, read, list, remove, with bounded patience and errors
-that say what to do.
+"""Object storage through the library obstore: write, read, list and delete, with time limits and
+errors that say what to do.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _ERRORS = (BaseError, OSError, ValueError)  # of the library; OSError holds Time
 
 @dataclass(frozen=True, slots=True)
 class StorageTimeouts:
-    """How long to wait, in seconds.
+    """Time limits in seconds.
 
     Attributes:
-        connect_s: for a connection.
-        request_s: for a request with its content; the largest document has to fit.
-        retry_s: after the first attempt, no further one is begun.
-        retries: at most, for what may pass (5xx, dropped connections).
-        start_s: for the whole check at the start.
+        connect_s: of a connection attempt.
+        request_s: of a request with its content; must suffice for the largest document.
+        retry_s: retries begin at most this long after the first attempt.
+        retries: maximum number of retries of transient errors (5xx, dropped connections).
+        start_s: of the whole check at startup.
     """
 
     connect_s: float = 5.0
@@ -61,23 +61,32 @@ class StorageTimeouts:
 
     @property
     def total_s(self) -> float:
-        """For any operation, whatever the library does."""
+        """Return the time limit of an operation with all retries, in seconds."""
         return self.retry_s + 2 * self.request_s
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object that is there; `modified` by the clock of the storage."""
+    """An object in the storage.
+
+    Attributes:
+        key: of the object.
+        modified: time of the last change by the clock of the storage, aware.
+    """
 
     key: str
     modified: datetime
 
 
 class ObjectStorage:
-    """Objects below one place. Every method may raise OutageError: the storage is away for
-    everybody, or refuses everybody.
+    """Reads and writes objects below one bucket prefix or folder.
 
-    Credentials come from the environment, as the library reads it, when the storage is first used.
+    Every method may raise OutageError: the storage is unavailable or denies all access. obstore
+    reads the credentials from the environment at the first use.
+
+    Args:
+        place: bucket prefix or folder.
+        patience: time limits; default: `StorageTimeouts()`.
     """
 
     def __init__(self, place: BlobLocation, patience: StorageTimeouts | None = None) -> None:
@@ -86,12 +95,12 @@ class ObjectStorage:
         self._folder = LocalFolder(Path(place.path)) if place.kind == "file" else None
 
     async def check(self) -> None:
-        """Write, read, list and remove a probe.
+        """Write, read, list and delete a probe object.
 
         Raises:
-            ConfigError: the place, the credentials or their rights do not allow it; one line that
-            says what to do.
-            OutageError: it does not answer now.
+            ConfigError: the bucket, the credentials or their permissions are wrong; the message is
+                one line that says what to do.
+            OutageError: the storage does not answer.
         """
         key = f"{_PROBE_PREFIX}/{uuid.uuid4().hex}"
         async with self._asking("check", at_start=True):
@@ -109,43 +118,45 @@ class ObjectStorage:
             )
 
     async def write(self, key: str, content: bytes, what: str) -> None:
-        """Keep an object, whole or not at all; returns once it is durable.
+        """Write an object atomically, and return when it is durable.
 
         Args:
-            what: named in errors.
+            key: of the object.
+            content: of any length.
+            what: description for error messages.
         """
         async with self._asking(what):
             await self._check_folder()
-            # parts that are never completed would stay and be paid for
+            # no multipart upload: the parts of an interrupted one would remain and cost money
             await self._store.put_async(key, content, use_multipart=False)
             if self._folder is not None:
                 await asyncio.to_thread(self._folder.settle, key)
 
     async def read(self, key: str, what: str) -> bytes | None:
-        """The content of an object; None where there is none."""
+        """Return the content of an object; None: not found."""
         async with self._asking(what):
             await self._check_folder()
             try:
                 found = await self._store.get_async(key)
                 return await asyncio.to_thread(bytes, await found.bytes_async())
             except FileNotFoundError:
-                await self._list(key)  # fails where it is the bucket that is gone
+                await self._list(key)  # raises if the bucket is missing, not only the object
                 return None
 
     async def stored(self, prefix: str, what: str) -> list[StoredObject]:
-        """Every object below a prefix; all for an empty one."""
+        """Return all objects below a prefix; an empty prefix: all objects."""
         async with self._asking(what):
             await self._check_folder()
             return await self._list(prefix)
 
     async def remove(self, keys: Sequence[str], what: str) -> None:
-        """Remove objects; those that are gone are no error."""
+        """Delete objects; missing ones are ignored."""
         async with self._asking(what):
             await self._check_folder()
             await self._remove(keys)
 
     async def remove_partial_writes(self, what: str) -> None:
-        """Remove what a process that died left half written. Only a folder shows such things."""
+        """Delete partially written files of crashed processes; only local folders have them."""
         if self._folder is not None:
             async with self._asking(what):
                 await self._check_folder()
@@ -156,13 +167,13 @@ class ObjectStorage:
         place, p = self._place, self._patience
         if place.kind == "file":
             return LocalStore(place.path, automatic_cleanup=True)
-        for name in _ENDPOINTS:  # the library panics on others
+        for name in _ENDPOINTS:  # obstore panics on other values
             if not re.fullmatch(r"(https?://[!-~]+)?", os.environ.get(name, "")):
-                raise ConfigError(f"{name} is no address: it begins with https:// or http://")
+                raise ConfigError(f"{name} must begin with https:// or http://")
         client: ClientConfig = {
             "connect_timeout": timedelta(seconds=p.connect_s),
             "timeout": timedelta(seconds=p.request_s),
-            "allow_http": True,  # for an endpoint that says http://; nothing else does
+            "allow_http": True,  # only an explicit http:// endpoint uses it
         }
         retry: RetryConfig = {
             "max_retries": p.retries,
@@ -198,8 +209,12 @@ class ObjectStorage:
 
     @asynccontextmanager
     async def _asking(self, what: str, *, at_start: bool = False) -> AsyncIterator[None]:
-        """Bound the time, and turn the library's errors into Livedex's, without what the library
-        tells of requests and answers.
+        """Apply the time limit, and translate obstore's errors into Livedex's, without obstore's
+        dumps of requests and responses.
+
+        Raises:
+            ConfigError: at startup, for a permanent failure.
+            OutageError: the operation failed.
         """
         try:
             async with asyncio.timeout(

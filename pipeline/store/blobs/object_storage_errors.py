@@ -1,6 +1,6 @@
-"""What goes wrong in object storage, told in a few words.
+"""Short descriptions of obstore's errors.
 
-The library's own messages hold addresses, answers and dumps, and stay inside.
+obstore's own messages contain addresses, responses and dumps, and are never shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _SYSTEM = re.compile(r"\(os error (\d+)\)")
-# where clouds hand out credentials
+# metadata services of clouds, which provide credentials
 _METADATA_SERVICE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|169\.254\.170\.")
 _INCOMPLETE_CREDENTIALS = re.compile(
     r"Missing \w+|Account must be specified|Invalid Access Key|[Uu]nable to "
@@ -35,11 +35,11 @@ _TRANSIENT_ERRNOS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StorageFailure:
-    """Why an operation failed.
+    """The reason why an operation failed.
 
     Attributes:
-        reason: what is wrong and, where it is known, what to do; no secret, no text of a document.
-        lasting: it stays so until somebody changes the configuration.
+        reason: what is wrong and, if known, what to do; contains no secret and no document text.
+        permanent: whether only a changed configuration can help.
     """
 
     reason: str
@@ -47,11 +47,15 @@ class StorageFailure:
 
 
 def classify_error(exc: Exception) -> StorageFailure:
-    """What an error of the library, or of a folder, means."""
+    """Return the reason for an error of obstore or of the operating system.
+
+    Args:
+        exc: the error.
+    """
     text = str(exc)
     if _METADATA_SERVICE.search(text):
         return StorageFailure(
-            "there are no credentials: set the variables of the storage (AWS_…, GOOGLE_…, AZURE_…)",
+            "no credentials found: set the variables of the storage (AWS_…, GOOGLE_…, AZURE_…)",
             permanent=True,
         )
     status = _STATUS.search(text)
@@ -72,7 +76,7 @@ def classify_error(exc: Exception) -> StorageFailure:
         return StorageFailure(os.strerror(number), permanent=number not in _TRANSIENT_ERRNOS)
     if _INCOMPLETE_CREDENTIALS.search(text):
         return StorageFailure(
-            "the credentials are incomplete or unreadable: see the variables of the storage "
+            "the credentials are incomplete or unreadable: check the variables of the storage "
             "(AWS_…, GOOGLE_…, AZURE_…)",
             permanent=True,
         )
@@ -86,12 +90,12 @@ def _classify_status(status: int, code: re.Match[str] | None) -> StorageFailure:
     lasting = 400 <= status < 500 and status not in _TRANSIENT_STATUSES
     if status in (401, 403):
         return StorageFailure(
-            f"access is denied ({shown}): the credentials need the rights to read, write, "
-            "list and delete there",
+            f"access is denied ({shown}): the credentials need permission to read, write, list "
+            "and delete there",
             lasting,
         )
     if status == 404:
         return StorageFailure(
-            f"the bucket or container is not there ({shown}): make it, or name another one", lasting
+            f"bucket or container not found ({shown}): create it, or choose another one", lasting
         )
-    return StorageFailure(f"it answers {shown}", lasting)
+    return StorageFailure(f"the storage responded {shown}", lasting)

@@ -1,5 +1,5 @@
-"""Rights and deletes from when they are accepted: in the transaction that an acceptance waits for,
-before the queue that the change goes through.
+"""Makes ACLs and deletes effective in the transaction that accepts a change, before the change is
+queued.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from livedex.pipeline.store.postgres.statements import sql
 async def apply_access_updates(
     database: Database, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
 ) -> None:
-    """Let the rights of versions hold, and hide deleted documents; see
-    `VectorStore.apply_access_updates`.
+    """Apply ACLs and hide deleted documents; see `VectorStore.apply_access_updates`.
 
     Args:
-        guarded: of documents of one tenant; several of one document count together.
+        database: connected as the application's role.
+        tenant_id: owner of the documents.
+        guarded: updates; several may concern one document.
 
     Raises:
-        OutageError, RetryableError: not now.
-        TenantDeletedError: there is nothing left to guard.
+        OutageError: the database is unavailable.
+        RetryableError: a retry can succeed.
+        TenantDeletedError: the tenant was deleted.
     """
     said: dict[str, AccessUpdate] = {}
     gone: dict[str, Fence] = {}
@@ -61,7 +63,7 @@ def _fence_key(fence: Fence) -> tuple[int, bytes]:
 
 
 class PostgresAccessUpdater:
-    """`livedex.pipeline.store.protocol.AccessUpdater` on PostgreSQL."""
+    """Implements `livedex.pipeline.store.protocol.AccessUpdater` on PostgreSQL."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -69,5 +71,5 @@ class PostgresAccessUpdater:
     async def apply_access_updates(
         self, tenant_id: TenantId, guarded: Sequence[AccessUpdate]
     ) -> None:
-        """Let them hold; see `guard_documents`."""
+        """Apply ACLs and hide deleted documents; see the function `apply_access_updates`."""
         await apply_access_updates(self._database, tenant_id, guarded)

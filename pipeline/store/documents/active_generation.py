@@ -1,4 +1,4 @@
-"""Which vector space is active: the configured model with its dimensions."""
+"""The active generation: the vectors of the configured model with its dimensions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 from livedex.pipeline.store.protocol import VectorStore
 
-_RETRY_AFTER_S = 15.0  # a model that does not fit the settings
+_RETRY_AFTER_S = 15.0  # if the model does not match the settings
 
 
 class ActiveGeneration:
-    """The generation of one model, known from the store or asked of the model once.
+    """Looks up the generation of a model in the store, or asks the model for its dimensions once.
 
     Args:
+        database: connected as the application's role.
+        store: that creates the generation.
         model_id: of the embedder.
-        dimensions: as configured, or None for what the model has.
-        ask: asks the model for its dimensions; raises OutageError or RetryableError while it does
-            not answer.
+        dimensions: as configured; None: those of the model.
+        ask: returns the dimensions of the model; raises OutageError or RetryableError while the
+            model does not answer.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class ActiveGeneration:
         self.generation_id: GenerationId | None = None
 
     async def load(self) -> None:
-        """Take what the store knows of the model, if anything."""
+        """Load the generation from the store, if the model was used before."""
         async with self._database.system("find generation") as connection:
             row = await connection.fetchrow(sql("find_generation"), self._model_id, self.dimensions)
         if row is not None:
@@ -53,12 +55,13 @@ class ActiveGeneration:
             )
 
     async def active(self) -> GenerationId:
-        """The active generation, made when this is its first use.
+        """Return the active generation, created at its first use.
 
         Raises:
-            OutageError, RetryableError: the model cannot be asked now, the settings do not fit it,
-            or the database is away. A wrong setting is no
-                document's fault: it stops the stages and is shown in the health until it is mended.
+            OutageError: the model or the database is unavailable, or the settings do not match the
+                model. A wrong setting is not the fault of a document: it stops the stages and is
+                shown in the health until it is corrected.
+            RetryableError: a retry can succeed.
         """
         if self.generation_id is not None:
             return self.generation_id
@@ -68,12 +71,13 @@ class ActiveGeneration:
             raise OutageError("embedder", str(exc), retry_after_s=_RETRY_AFTER_S) from exc
 
     async def resolve(self) -> GenerationId:
-        """As `active`, for a start that should be refused where the settings do not fit the model.
+        """Return the active generation at startup; wrong settings prevent the start.
 
         Raises:
             ConfigError: the model has other dimensions than configured, or more than can be
-            indexed. OutageError, RetryableError: the model cannot be asked now, or the database is
-            away.
+                indexed.
+            OutageError: the model or the database is unavailable.
+            RetryableError: a retry can succeed.
         """
         async with self._asking:
             if self.generation_id is None:
@@ -81,7 +85,7 @@ class ActiveGeneration:
                     self._refusal is not None
                     and time.monotonic() - self._refusal[0] < _RETRY_AFTER_S
                 ):
-                    raise self._refusal[1]  # whoever else waits need not ask the model again
+                    raise self._refusal[1]  # other waiting callers do not ask the model again
                 try:
                     dimensions = await self._ask()
                     self.generation_id = await self._store.ensure_generation(

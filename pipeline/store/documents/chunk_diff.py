@@ -1,8 +1,8 @@
-"""From the rows a document has to the rows it should have, with as few changes as possible.
+"""The difference between a document's stored chunks and its new manifest, with few changed rows.
 
-Rows that show the same passage in the same order stay where they are (a longest increasing run of
-old places); everything else is taken out or put in between, at sparse positions, so that an insert
-renumbers nothing.
+Rows that show the same passages in the same order keep their positions (a longest increasing
+subsequence of the old positions). All others are deleted or inserted at sparse positions, so that
+an insert renumbers no row.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from typing import NamedTuple
 
 from livedex.pipeline.model import ManifestEntry
 
-POSITION_STEP = 1 << 32  # between two positions that are given at once
+POSITION_STEP = 1 << 32  # between two positions that are assigned together
 
 
 class ChunkRow(NamedTuple):
-    """A chunk as it is stored."""
+    """A stored chunk.
+
+    Attributes:
+        position: orders the chunks of the document; sparse.
+        entry: passage, gap, length and heading path.
+    """
 
     position: int
     entry: ManifestEntry
@@ -27,12 +32,12 @@ class ChunkRow(NamedTuple):
 
 @dataclass(slots=True)
 class ChunkDiff:
-    """What to do to the rows of a document.
+    """Changes to the chunk rows of a document.
 
     Attributes:
-        delete: positions that go.
-        insert: rows that come.
-        update: rows that stay at their position but change gap, length or heading.
+        delete: positions of deleted rows.
+        insert: new rows.
+        update: rows that keep their position but change gap, length or heading.
     """
 
     delete: list[int] = field(default_factory=list)
@@ -41,7 +46,7 @@ class ChunkDiff:
 
 
 def diff_chunks(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> ChunkDiff:
-    """Plan the swap; O(n log n).
+    """Return the changes that turn the stored rows into the manifest, in O(n log n).
 
     Args:
         old: the stored rows, by position.
@@ -78,7 +83,7 @@ def diff_chunks(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> ChunkD
 
 
 def _matching_rows(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> dict[int, int]:
-    """Which old row each new entry keeps: new index to old index, increasing in both."""
+    """Return the old row that each new entry keeps: new index to old index, both increasing."""
     head = 0
     while head < min(len(old), len(new)) and old[head].entry.passage_id == new[head].passage_id:
         head += 1
@@ -103,7 +108,9 @@ def _matching_rows(old: Sequence[ChunkRow], new: Sequence[ManifestEntry]) -> dic
 
 
 def _longest_increasing_subsequence(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs that increases in the second member too (patience sorting)."""
+    """Return the longest subsequence that also increases in the second member (patience
+    sorting).
+    """
     tops: list[int] = []
     top_pairs: list[int] = []
     before: list[int] = []
@@ -124,7 +131,7 @@ def _longest_increasing_subsequence(pairs: Sequence[tuple[int, int]]) -> list[tu
 
 
 def _positions_between(below: int | None, above: int | None, count: int) -> list[int] | None:
-    """`count` positions between two others, spread evenly; None when there is no room."""
+    """Return `count` evenly spread positions between two others; None: not enough room."""
     if below is None and above is None:
         return [POSITION_STEP * (i + 1) for i in range(count)]
     if above is None:

@@ -1,8 +1,8 @@
 """Index the fields of documents for keyword search: title, file name and heading paths.
 
 One row holds the title and the file name of a document, and one the heading path of each of its
-sections. The first sentence stands for a title that is missing. Rows change only where a title, a
-heading or that sentence does; passages and vectors stay as they are.
+sections. The first sentence replaces a missing title. A row changes only with its title, heading or
+first sentence; passages and vectors stay unchanged.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.keyword_analyzer import ANALYZER_VERSION, analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
-FIELDS_VERSION = 1  # of the rows' content; another one indexes all documents again
+FIELDS_VERSION = 1  # of the rows' content; a new one indexes all documents again
 WHOLE_DOCUMENT = UUID(int=0)  # the row of title and file name
-MAX_FIELD_CHARACTERS = 2_000  # of a title or a heading path that are indexed
+MAX_FIELD_CHARACTERS = 2_000  # indexed of a title or a heading path
 _BATCH_DOCUMENTS = 200
 _MAX_LEAD_CHARACTERS = 200
 _LEAD = re.compile(r"\s*(.+?)(?:[.!?:]\s|\n\s*\n|\Z)", re.DOTALL)
-_PATH_SEPARATOR = "\x1f"  # between headings where a path is hashed; the statements use it, too
+_PATH_SEPARATOR = "\x1f"  # joins headings before a path is hashed; the SQL statements use it, too
 
 HeadingPath = tuple[str, ...]
 
@@ -36,8 +36,8 @@ class FieldSettings:
     """How fields are indexed.
 
     Attributes:
-        text_search_config: PostgreSQL's name of the language of the keyword index.
-        metadata_keys: keys of the metadata whose scalar values are indexed with the title.
+        text_search_config: PostgreSQL text search configuration of the keyword index.
+        metadata_keys: metadata keys whose scalar values are indexed with the title.
     """
 
     text_search_config: str
@@ -45,20 +45,24 @@ class FieldSettings:
 
     @property
     def cut(self) -> str:
-        """Identify these settings; documents that were indexed with others are outdated."""
+        """Return an id of these settings; documents indexed with other settings are outdated."""
         version = f"{FIELDS_VERSION}.{ANALYZER_VERSION}"
         return "/".join([version, self.text_search_config, *self.metadata_keys])
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFields:
-    """What the fields of one visible document are made of.
+    """The input for the field rows of one visible document.
 
     Attributes:
+        doc_id: its number.
+        document_id: its id, whose last part is the file name.
+        title: None: the first sentence replaces it.
+        metadata: JSON object.
         first_passage: of its first chunk; None: it has none.
-        sections: the heading paths that its chunks have.
-        sections_before: those whose rows are there; None: all rows are written again.
-        is_new: whether there cannot be any rows.
+        sections: heading paths of its chunks.
+        sections_before: heading paths of the stored rows; None: all rows are rewritten.
+        is_new: whether it cannot have rows yet.
     """
 
     doc_id: int
@@ -79,7 +83,7 @@ class _Row(NamedTuple):
 
 
 def section_id(path: Iterable[str]) -> UUID:
-    """Identify a section by its heading path."""
+    """Return the id of a section, derived from its heading path."""
     joined = _PATH_SEPARATOR.join(path).encode("utf-8", "surrogatepass")
     return UUID(bytes=hashlib.md5(joined, usedforsecurity=False).digest())
 
@@ -90,10 +94,13 @@ async def write_fields(
     documents: Sequence[DocumentFields],
     settings: FieldSettings,
 ) -> None:
-    """Make the rows of documents what their titles, names and headings say.
+    """Insert, update and delete the field rows of documents.
 
     Args:
+        connection: in a transaction of the tenant.
+        tenant_id: owner of the documents.
         documents: whose rows are locked.
+        settings: of the index.
     """
     leads = await _read_leads(connection, tenant_id, documents)
     rows: list[_Row] = []
@@ -133,10 +140,17 @@ async def write_fields(
 async def index_outdated_fields(
     database: Database, tenant_id: TenantId, settings: FieldSettings
 ) -> int:
-    """Index the fields of documents that lack them, or have them by other settings.
+    """Index the fields of documents that lack them, or were indexed with other settings.
+
+    Embeds nothing.
+
+    Args:
+        database: connected as the application's role.
+        tenant_id: owner of the documents.
+        settings: of the index.
 
     Returns:
-        How many documents were indexed. Embeds nothing.
+        The number of indexed documents.
     """
     total = 0
     while True:
@@ -180,7 +194,7 @@ async def _read_leads(
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text, without what is beyond 200 characters."""
+    """Return the first sentence of a text, cut off after 200 characters."""
     found = _LEAD.match(text)
     return found[1][:_MAX_LEAD_CHARACTERS] if found else ""
 
@@ -209,7 +223,7 @@ def _section_rows(
     document: DocumentFields, paths: Iterable[HeadingPath], settings: FieldSettings
 ) -> Iterable[_Row]:
     for path in paths:
-        # the title is in the document's row already
+        # the document's row already contains the title
         shown = path[1:] if path and path[0] == document.title else path
         if text := "\n".join(shown)[:MAX_FIELD_CHARACTERS].strip():
             yield _field_row(document, section_id(path), text, settings)

@@ -1,8 +1,7 @@
-"""Patches in the store: a version with the passages of the one that it changes, and with other
-attributes.
+"""Patches in the store: a version with the passages of its base version and changed attributes.
 
-The one that it changes is the newest that is known below it: under way (its manifest is copied), or
-visible (its chunks are). So nothing is embedded for it that would not be embedded anyhow.
+The base is the newest older version: a pending one, whose manifest is copied, or the visible one,
+whose chunks are copied. So a patch embeds nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PatchOutcome = Literal["kept", "superseded", "waits"]
 
 
 class DocumentPatcher:
-    """Every method may raise OutageError and RetryableError."""
+    """Stores patches. Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -40,19 +39,20 @@ class DocumentPatcher:
     async def store_patch(
         self, base: Draft, patch: Mapping[str, Any], builds_on: int
     ) -> PatchOutcome:
-        """Accept a version that changes the one before it, and keep its manifest; visible is none
-        of it.
+        """Accept a patch and store its manifest, without making it visible.
 
         Args:
-            base: the version, without content; its attributes are those of the event.
-            builds_on: the newest version that was there when the patch was accepted.
+            base: the new version, without content, with the attributes of the event.
+            patch: changed attributes.
+            builds_on: the newest version at the time when the patch was accepted.
 
         Returns:
-            `waits` where that version is not known yet.
+            `kept`; `superseded` by a newer version; or `waits` for the version `builds_on`, which
+            is not stored yet.
 
         Raises:
-            RejectedError: the version that it changes is among the dead letters, or what comes out
-            is too much.
+            RejectedError: the base version is a dead letter, or the resulting metadata is too
+                large.
         """
         tenant_id, document_id, fence = base.tenant_id, base.document_id, base.fence
         mine = (fence.version, fence.digest)
@@ -84,8 +84,8 @@ class DocumentPatcher:
             ):
                 raise RejectedError(
                     f"{shorten_id(document_id)} v{fence.version} changes "
-                    f"v{row['dead_version']}, which is among the dead letters: replay that "
-                    "one first, or drop it",
+                    f"v{row['dead_version']}, which is a dead letter: replay or drop that one "
+                    "first",
                     reason="base_dead",
                 )
             if pending is not None:
@@ -113,8 +113,8 @@ def _check_metadata_size(draft: Draft) -> None:
     size = len(orjson.dumps(dict(draft.attributes.metadata)))
     if size > _MAX_METADATA_BYTES:
         raise RejectedError(
-            f"{shorten_id(draft.document_id)} v{draft.fence.version}: its metadata would "
-            f"have {size} bytes as JSON, at most {_MAX_METADATA_BYTES}",
+            f"{shorten_id(draft.document_id)} v{draft.fence.version}: the patched metadata has "
+            f"{size} bytes as JSON, at most {_MAX_METADATA_BYTES} are allowed",
             reason="too_large",
         )
 
@@ -122,9 +122,7 @@ def _check_metadata_size(draft: Draft) -> None:
 async def _base_from_manifest(
     connection: Connection, base: Draft, fence: Fence
 ) -> tuple[Draft, Sequence[ManifestEntry]] | None:
-    """The version under way with another fence; None where it is a delete, or its manifest is not
-    there.
-    """
+    """Return the pending version with another fence; None: it is a delete, or has no manifest."""
     manifests = await read_manifests(connection, base.tenant_id, [(base.document_id, fence)])
     found = manifests.get((base.document_id, fence))
     if found is None or found[0].outcome == "deleted":
@@ -138,7 +136,7 @@ async def _base_from_manifest(
 async def _base_from_document(
     connection: Connection, base: Draft, row: Any
 ) -> tuple[Draft, Sequence[ManifestEntry]]:
-    """The visible version with another fence."""
+    """Return the visible version with another fence."""
     chunks = await connection.fetch(sql("read_chunks"), base.tenant_id, [row["doc_id"]])
     entries = [
         ManifestEntry(PassageId(chunk[2]), chunk[3], chunk[4], tuple(chunk[5])) for chunk in chunks

@@ -1,6 +1,6 @@
-"""Reading documents, their chunks and collections, as readers are shown them.
+"""Queries for visible documents, their chunks, and collections.
 
-Invariant: every answer comes from one statement, so a reader never sees half of a version.
+Invariant: each result comes from one statement, so a reader never sees parts of two versions.
 """
 
 from __future__ import annotations
@@ -23,17 +23,26 @@ SyncState = Literal["pending", "synced", "superseded", "dead"]
 
 @dataclass(frozen=True, slots=True)
 class DocumentView:
-    """A document as the interface shows it.
+    """A document as the API shows it.
 
     Attributes:
-        version: of what is visible; None where nothing ever was, or is no more.
-        pending_version: a newer version that is under way.
-        chunk_count: visible chunks.
-        error: what to do, where the state is one without text, or `dead`.
-        changed_at: when it changed at its source, never after `synced_at`.
-        source_state: `orphaned` where no setting names its source any more.
-        acl: the principals that may read it, None: everybody of the tenant. Whoever reads on
-            somebody's behalf is told only of those.
+        document_id: of the document.
+        state: of the newest version.
+        version: the visible version; None: none is visible.
+        pending_version: a newer version that is being processed.
+        chunk_count: number of visible chunks.
+        collection: name of its collection.
+        source: name of its source.
+        title: of the visible version.
+        uri: for readers.
+        mime_type: of the content.
+        metadata: JSON object.
+        error: what to do, if the state is one without text, or `dead`.
+        changed_at: time of the change at its source, aware, never after `synced_at`.
+        synced_at: time at which the version became visible, aware.
+        acl: principals that may read it; None: the whole tenant. A reader with principals sees
+            only its own ones.
+        source_state: `orphaned` if no watcher reports its source any more.
     """
 
     document_id: DocumentId
@@ -59,7 +68,10 @@ class ChunkView:
     """A visible chunk: `text[start:end]` of the document's text, in code points.
 
     Attributes:
-        chunk_index: its place among the document's chunks, from 0.
+        chunk_index: its index among the document's chunks, from 0.
+        content: the text.
+        start: first code point, >= 0.
+        end: one past the last code point.
         heading: the titles from the outermost heading down.
     """
 
@@ -84,7 +96,8 @@ class CollectionView:
     """A collection.
 
     Attributes:
-        documents: in it now.
+        name: of the collection.
+        documents: number of its documents that the reader may see.
         created_at: None for the default collection before its first document.
     """
 
@@ -95,17 +108,19 @@ class CollectionView:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What became of an accepted change; None where it is not known, or means nothing in this
+    """The outcome of an accepted change. Attributes are None if unknown, or without meaning in the
     state.
 
     Attributes:
-        attempts: of one that is dead, over its replays.
-        error: what to do about a dead one, or about a state without text.
-        chunks: of the version, which is visible.
-        embedded, reused: distinct passages that were not known before, and that were.
-        deleted: chunks of the version before that are no more.
-        tokens: of the embedded passages, as the provider counted them, or estimated.
-        cost: of these tokens, as the interface shows it; None where no price is known.
+        state: of the change.
+        attempts: number of attempts of a dead change, including replays.
+        error: what to do about a dead change, or about a state without text.
+        chunks: number of chunks of the visible version.
+        embedded: number of distinct passages that were not stored before.
+        reused: number of distinct passages that were already stored.
+        deleted: number of chunks of the previous version that were deleted.
+        tokens: of the embedded passages, as counted by the provider, or estimated.
+        cost: of these tokens, as the API shows it; None: no price is known.
     """
 
     state: SyncState
@@ -120,8 +135,7 @@ class SyncReport:
 
 
 class DocumentQueries:
-    """What is known of a tenant's documents, as far as somebody may read them: others are as if
-    they were not there.
+    """Reads the documents of a tenant; documents that the reader may not see count as absent.
 
     Every method may raise OutageError and RetryableError.
     """
@@ -130,7 +144,7 @@ class DocumentQueries:
         self._database = database
 
     async def get(self, reader: Reader, document_id: DocumentId) -> DocumentView | None:
-        """A document; None where there is none, or it was deleted."""
+        """Return a document; None: not found or deleted."""
         if not is_storable(document_id):
             return None
         async with self._database.read_transaction(reader, "read a document") as connection:
@@ -150,20 +164,23 @@ class DocumentQueries:
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[list[DocumentView], str | None]:
-        """A page of documents in the order of their ids: what is there all the while is seen
-        exactly once.
+        """Return a page of documents, sorted by id. Over all pages, each document that exists
+        throughout appears exactly once.
 
         Args:
-            collection, source, state: only documents with these; None for all.
+            reader: tenant and principals.
+            collection: only its documents; None: all.
+            source: only its documents; None: all.
+            state: only documents in this state; None: all.
             prefix: only documents whose id begins with it.
-            limit: documents at most, >= 1.
-            cursor: from the page before; None for the first.
+            limit: maximum number of documents, >= 1.
+            cursor: from the previous page; None: the first page.
 
         Returns:
-            The documents, and the cursor of the next page, None on the last.
+            The documents, and the cursor of the next page; None: this is the last page.
 
         Raises:
-            RejectedError: the cursor is none that a page gave.
+            RejectedError: the cursor is invalid.
         """
         above = "" if cursor is None else decode_cursor(cursor, 1)[0]
         if not all(
@@ -186,7 +203,7 @@ class DocumentQueries:
         return documents, encode_cursor([documents[-1].document_id]) if len(rows) > limit else None
 
     async def chunks(self, reader: Reader, document_id: DocumentId) -> ChunksView | None:
-        """The visible chunks of a document; None where there is no such document."""
+        """Return the visible chunks of a document; None: not found."""
         if not is_storable(document_id):
             return None
         async with self._database.read_transaction(reader, "read chunks") as connection:
@@ -205,8 +222,8 @@ class DocumentQueries:
         )
 
     async def collections(self, reader: Reader) -> list[CollectionView]:
-        """Every collection by name, with the number of its documents that may be read; the default
-        one is always there.
+        """Return all collections by name with the number of readable documents, always including
+        the default collection.
         """
         async with self._database.read_transaction(reader, "list collections") as connection:
             rows = await connection.fetch(
@@ -218,7 +235,7 @@ class DocumentQueries:
         return sorted(found, key=lambda collection: collection.name)
 
     async def collection(self, reader: Reader, name: str) -> CollectionView | None:
-        """A collection; None where there is none."""
+        """Return a collection; None: not found."""
         if not is_storable(name):
             return None
         async with self._database.read_transaction(reader, "read a collection") as connection:
@@ -230,9 +247,7 @@ class DocumentQueries:
         return CollectionView(name, 0, None) if name == DEFAULT_COLLECTION else None
 
     async def sync_state(self, reader: Reader, document_id: DocumentId, version: int) -> SyncState:
-        """What became of an accepted version of a document; one of which nothing is known yet is
-        pending.
-        """
+        """Return the state of an accepted version; `pending` if nothing is stored about it yet."""
         async with self._database.read_transaction(reader, "read progress") as connection:
             row = await connection.fetchrow(
                 sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader)
@@ -242,8 +257,8 @@ class DocumentQueries:
     async def sync_report(
         self, reader: Reader, document_id: DocumentId, version: int
     ) -> SyncReport:
-        """What became of an accepted version of a document, and what it took."""
-        async with self._database.read_transaction(reader, "read what a change took") as connection:
+        """Return the state of an accepted version with its counts."""
+        async with self._database.read_transaction(reader, "read a sync report") as connection:
             row = await connection.fetchrow(
                 sql("read_progress"), reader.tenant_id, document_id, principals_parameter(reader)
             )
@@ -291,7 +306,7 @@ def _document(row: asyncpg.Record, reader: Reader) -> DocumentView:
     version = _visible_version(row)
     changed_at, synced_at = row["changed_at"], row["synced_at"] if version is not None else None
     if changed_at is not None and changed_at.tzinfo is None:
-        changed_at = None  # beyond what the driver can tell: written by an earlier version
+        changed_at = None  # outside the driver's range; earlier releases stored such times
     if changed_at is not None and synced_at is not None:
         changed_at = min(changed_at, synced_at)  # a source's clock may be ahead of the database's
     return DocumentView(
@@ -315,7 +330,7 @@ def _document(row: asyncpg.Record, reader: Reader) -> DocumentView:
 
 
 def _visible_principals(acl: Sequence[str] | None, reader: Reader) -> Sequence[str] | None:
-    """Who may read a document, as far as its reader is to know."""
+    """Return the principals in a document's ACL that its reader may know."""
     return (
         acl
         if acl is None or reader.principals is None
@@ -324,7 +339,7 @@ def _visible_principals(acl: Sequence[str] | None, reader: Reader) -> Sequence[s
 
 
 def _chunks_with_offsets(rows: Sequence[asyncpg.Record]) -> list[ChunkView]:
-    """Chunks with their places, which stand in the rows relative to the chunk before."""
+    """Return chunks with absolute offsets; the rows store them relative to the previous chunk."""
     placed, end = [], 0
     for index, row in enumerate(rows):
         start = end + row["gap"]

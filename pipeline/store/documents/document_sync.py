@@ -1,8 +1,7 @@
-"""Swapping what is visible of documents for other versions, many in one transaction.
+"""Atomic publication of document versions, many in one transaction.
 
-Invariants: the rows of documents are locked in the order of their ids before anything of them is
-touched; the version fence stands in the statement that writes; what lost leaves no trace but the
-end of its manifest.
+Invariants: the rows of the documents are locked first, sorted by id. The statement that writes also
+checks the version fence. A superseded version changes nothing but deletes its manifest.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ SYNC_ENDED_CHANNEL = "livedex_ended"
 
 
 def sync_ended_payload(tenant_id: str, document_id: str) -> str:
-    """What is sent on `SYNC_ENDED_CHANNEL` when an event of the document has ended."""
+    """Return the payload for `SYNC_ENDED_CHANNEL` when processing of a document's event ended."""
     return hashlib.sha256(f"{tenant_id}\x00{document_id}".encode()).hexdigest()
 
 
 def version_columns(
     versions: Iterable[VersionKey],
 ) -> tuple[list[DocumentId], list[int], list[bytes]]:
-    """Documents, versions and digests, as statements take them."""
+    """Return document ids, versions and digests as statement parameters."""
     found = list(versions)
     return (
         [document_id for document_id, _ in found],
@@ -62,7 +61,7 @@ def version_columns(
 
 
 def acl_column(attributes: Iterable[Attributes]) -> list[list[str] | None]:
-    """Who may read documents, as statements take it."""
+    """Return the ACLs of documents as a statement parameter."""
     return [None if a.acl is None else list(a.acl) for a in attributes]
 
 
@@ -107,7 +106,7 @@ def _without_manifest(version: VersionKey, stored: Any) -> SyncResult | Exceptio
     if stored is not None:
         mine = (fence.version, fence.digest)
         if (stored["version"], stored["digest"]) == mine:
-            # delivered again: nobody may have been told the first time
+            # redelivered: the first delivery may have been cut off before its notifications
             return SyncResult(current=True)
         if stored["version"] is not None and (stored["version"], stored["digest"]) >= mine:
             return SyncResult(current=False)
@@ -128,7 +127,7 @@ async def insert_vectors(
     generation_id: GenerationId,
     vectors: Mapping[PassageId, NDArray[np.float32]],
 ) -> None:
-    """Keep vectors, in the order of their passages; one that is there stays."""
+    """Insert vectors, sorted by passage number; existing vectors stay unchanged."""
     ids = sorted(vectors)
     await connection.execute(
         sql("insert_vectors", generation_id), tenant_id, ids, [HalfVector(vectors[i]) for i in ids]
@@ -144,15 +143,19 @@ async def apply_versions(
     vectors: Mapping[PassageId, NDArray[np.float32]] | None = None,
     model: ModelPrice | None = None,
 ) -> list[SyncResult]:
-    """Make versions the visible ones where nothing newer is.
+    """Publish versions unless newer ones are visible.
 
     Args:
-        manifests: of different documents, whose rows are locked where there are several.
-        vectors: to be kept with them.
-        model: that embeds, for the ledger of costs; None: nothing is counted in it.
+        connection: in a transaction of the tenant.
+        tenant_id: owner of the documents.
+        manifests: versions of different documents; if there are several, their rows are locked.
+        generation_id: active generation; None: no model was used yet.
+        fields: settings of the field index.
+        vectors: to store in the same transaction.
+        model: that embeds, for the ledger of costs; None: costs are not recorded.
 
     Returns:
-        What was done, in the same order.
+        The results in the same order.
     """
     fenced = await _apply_fence(connection, tenant_id, manifests, generation_id, fields)
     numbers = {document_id: row["doc_id"] for document_id, row in fenced.items()}
@@ -203,7 +206,7 @@ async def apply_versions(
             [_notified_bill(draft, bills.get(numbers[draft.document_id])) for draft in won],
         )
     await _save_bills(connection, tenant_id, bills)
-    # the model may have been changed since the embed stage had it
+    # the configured model may have changed since the embed stage processed the version
     if generation_id is not None and any(shown.values()):
         await connection.execute(
             sql("doubt_generation", generation_id),
@@ -237,11 +240,14 @@ def _bill(
     vectors: Mapping[PassageId, NDArray[np.float32]],
     model: ModelPrice | None,
 ) -> Bill:
-    """Return what a version took.
+    """Return the bill of a version.
 
     Args:
-        deleted: chunks of the previous version that are gone.
+        draft: the version.
+        entries: of its manifest.
+        deleted: number of deleted chunks of the previous version.
         vectors: that are stored with the version; none of them was charged.
+        model: price of the model; None: unknown.
     """
     lengths = {entry.passage_id: entry.length for entry in entries}
     embedded = draft.embedded or EmbeddedPassages()
@@ -265,7 +271,7 @@ def _notified_bill(draft: Draft, bill: Bill | None) -> dict[str, Any] | None:
 async def _save_bills(
     connection: Connection, tenant_id: TenantId, bills: Mapping[int, Bill]
 ) -> None:
-    """Note what versions took, by the numbers of their documents, for who asks."""
+    """Store the bills of versions, by document number, for sync reports."""
     if bills:
         await connection.execute(
             sql("note_work"),
@@ -318,7 +324,7 @@ async def _apply_fence(
     generation_id: GenerationId | None,
     fields: FieldSettings,
 ) -> dict[DocumentId, Any]:
-    """Return the documents whose version won: their numbers, and what they were before."""
+    """Return the documents whose version became visible: their numbers and previous state."""
     kept = [draft for draft, _ in manifests if draft.keep]
     shown = [(draft, entries) for draft, entries in manifests if not draft.keep]
     rows = []
@@ -404,7 +410,7 @@ async def _write_chunk_diffs(
     old: Mapping[int, Sequence[ChunkRow]],
     shown: dict[int, Sequence[ManifestEntry]],
 ) -> dict[int, ChunkDiff]:
-    """Make the rows of documents, by their numbers, what their manifests say."""
+    """Change the chunk rows of documents, by their numbers, to match their manifests."""
     swaps = {number: diff_chunks(old[number], entries) for number, entries in shown.items()}
     gone = [(number, position) for number, plan in swaps.items() for position in plan.delete]
     new = [
@@ -423,8 +429,8 @@ async def _write_chunk_diffs(
 
 
 def _chunk_columns(rows: Sequence[tuple[int, ChunkRow, PassageId | None]]) -> tuple[list[Any], ...]:
-    """Rows as `change_chunks` takes them; `heading` is the place in a list that has every path
-    once.
+    """Return rows as columns for `change_chunks`; `heading` is an index into the distinct heading
+    paths.
     """
     places: dict[tuple[str, ...], int] = {}
     of = [places.setdefault(row.entry.heading, len(places) + 1) for _, row, _ in rows]

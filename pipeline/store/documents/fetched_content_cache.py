@@ -1,4 +1,4 @@
-"""What contents that were fetched by their URL are recognised by, as rows."""
+"""The cache of facts about fetched content: validators and chunk digests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from livedex.pipeline.store.postgres.statements import sql
 
 
 class FetchedContentCache:
-    """`livedex.pipeline.stages.remote_content.ContentCache` on PostgreSQL.
+    """Implements `livedex.pipeline.stages.remote_content.ContentCache` on PostgreSQL.
 
     Every method may raise OutageError and RetryableError.
     """
@@ -22,8 +22,14 @@ class FetchedContentCache:
     async def is_superseded(
         self, tenant_id: TenantId, document_id: DocumentId, fence: Fence, arrival: Arrival
     ) -> bool:
-        """Whether a version is the visible one, or a newer one is known, or it arrived before a
-        delete without a version.
+        """Return whether a version need not be fetched: it is visible, a newer one is stored, or it
+        arrived before a delete without a version.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            fence: of the version.
+            arrival: of its event.
         """
         async with self._database.tenant(
             tenant_id, f"look up {shorten_id(document_id)} v{fence.version}"
@@ -43,9 +49,15 @@ class FetchedContentCache:
     async def get(
         self, tenant_id: TenantId, document_id: DocumentId, basis: bytes
     ) -> CachedContent | None:
-        """What is known of the content that the visible version was made of."""
+        """Return the cached facts about the visible version's content; None: none.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            basis: digest of the settings under which the facts are valid.
+        """
         async with self._database.tenant(
-            tenant_id, f"recall the content of {shorten_id(document_id)}"
+            tenant_id, f"read the cached content facts of {shorten_id(document_id)}"
         ) as connection:
             row = await connection.fetchrow(sql("recall_fetched"), tenant_id, document_id, basis)
         if row is None:
@@ -65,11 +77,19 @@ class FetchedContentCache:
         basis: bytes,
         known: CachedContent,
     ) -> None:
-        """Keep what is known of the content that a version is made of."""
+        """Store facts about the content of a version.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
+            fence: of the version.
+            basis: digest of the settings under which the facts are valid.
+            known: the facts.
+        """
         own, validator = known.own, known.validator
         async with self._database.tenant(
             tenant_id,
-            f"remember the content of {shorten_id(document_id)} v{fence.version}",
+            f"store the content facts of {shorten_id(document_id)} v{fence.version}",
             durable=False,
         ) as connection:
             await connection.execute(
@@ -91,9 +111,9 @@ class FetchedContentCache:
     async def visible_pieces(
         self, tenant_id: TenantId, document_id: DocumentId
     ) -> Sequence[DraftChunk]:
-        """The pieces of the visible version, in order."""
+        """Return the chunks of the visible version in order."""
         async with self._database.tenant(
-            tenant_id, f"read the pieces of {shorten_id(document_id)}"
+            tenant_id, f"read the chunks of {shorten_id(document_id)}"
         ) as connection:
             rows = await connection.fetch(sql("visible_pieces"), tenant_id, document_id)
         return [

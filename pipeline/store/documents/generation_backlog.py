@@ -1,5 +1,5 @@
-"""What the active generation still lacks: documents that were made visible with vectors of another
-model, or without all of theirs.
+"""Documents without complete vectors in the active generation, because they became visible with
+vectors of another model or with passages that the model refused.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
 
 NOT_EMBEDDED_PREFIX = "not embedded: "
-"""Begins the error of a document of which the model refuses a passage; it is found by its words
-all the same.
+"""Prefix of the error of a document with a passage that the model refuses; keyword search still
+finds the document.
 """
 _MAX_TIMESTAMP = datetime(9999, 1, 1, tzinfo=UTC)
 _MAX_ID = 2**63 - 1
@@ -23,7 +23,12 @@ _PAGE_DOCUMENTS = 500
 
 
 class BacklogPosition(NamedTuple):
-    """A place in the list of documents, the newest changes first."""
+    """A position in the list of documents, newest changes first.
+
+    Attributes:
+        synced_at: time at which the document became visible, aware.
+        doc_id: number of the document.
+    """
 
     synced_at: datetime = _MAX_TIMESTAMP
     doc_id: int = _MAX_ID
@@ -31,11 +36,11 @@ class BacklogPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemainingWork:
-    """What is left to do.
+    """The remaining work of a generation.
 
     Attributes:
-        documents: that are not known to have all their vectors.
-        passages: of these, without a vector.
+        documents: number of documents without complete vectors.
+        passages: number of their passages without a vector.
     """
 
     documents: int = 0
@@ -43,20 +48,28 @@ class RemainingWork:
 
 
 class GenerationBacklog:
-    """Finds what a generation lacks. Every call may raise OutageError or RetryableError."""
+    """Finds the vectors that a generation lacks.
+
+    Every method may raise OutageError or RetryableError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def tenants(self) -> list[TenantId]:
-        """Return every tenant."""
+        """Return all tenants."""
         return await self._database.tenants()
 
     async def documents(
         self, tenant_id: TenantId, generation_id: GenerationId, after: BacklogPosition, most: int
     ) -> list[BacklogPosition]:
-        """Return a page of the documents that are not known to have all their vectors, the newest
-        changes first.
+        """Return a page of the documents without complete vectors, newest changes first.
+
+        Args:
+            tenant_id: owner of the documents.
+            generation_id: of the vectors.
+            after: the last position of the previous page.
+            most: maximum number, >= 1.
         """
         async with self._database.tenant(tenant_id, "list documents to embed") as connection:
             rows = await connection.fetch(
@@ -72,10 +85,14 @@ class GenerationBacklog:
         after: int,
         most: int,
     ) -> list[tuple[PassageId, str]]:
-        """Return passages of documents that have no vector, with their texts, by number.
+        """Return the passages of documents without a vector, with their texts, sorted by number.
 
         Args:
-            after: only passages with a greater number.
+            tenant_id: owner of the documents.
+            generation_id: of the vectors.
+            documents: their numbers.
+            after: lower bound of the passage numbers, exclusive.
+            most: maximum number of passages, >= 1.
         """
         async with self._database.tenant(tenant_id, "list passages to embed") as connection:
             rows = await connection.fetch(
@@ -90,11 +107,16 @@ class GenerationBacklog:
         documents: Sequence[int],
         refused: Mapping[PassageId, str],
     ) -> set[int]:
-        """Note of documents that have all their vectors that they do; of one with a refused
-        passage, also why that has none.
+        """Mark documents as complete that now have all vectors, except for refused passages.
+
+        Args:
+            tenant_id: owner of the documents.
+            generation_id: of the vectors.
+            documents: their numbers.
+            refused: passages that the model refuses, with the reason.
 
         Returns:
-            Which of them are done.
+            The numbers of the complete documents.
         """
         why = [NOT_EMBEDDED_PREFIX + reason for reason in refused.values()]
         async with self._database.tenant(
@@ -111,9 +133,7 @@ class GenerationBacklog:
         return {row["doc_id"] for row in rows}
 
     async def recheck(self, tenant_id: TenantId, generation_id: GenerationId) -> None:
-        """Look at every document that is said to have all its vectors; those that lack one are to
-        be embedded again.
-        """
+        """Check all documents that are marked as complete; unmark those that lack a vector."""
         after = 0
         while True:
             async with self._database.tenant(
@@ -129,15 +149,15 @@ class GenerationBacklog:
             after = found[-1]
 
     async def left(self, generation_id: GenerationId | None) -> RemainingWork:
-        """Count what is left, over all tenants.
+        """Return the remaining work over all tenants.
 
         Args:
-            generation_id: None for a model that never answered.
+            generation_id: of the vectors; None: the model was never used.
         """
         documents = passages = 0
         for tenant_id in await self._database.tenants():
             async with self._database.tenant(
-                tenant_id, "count what is left to embed"
+                tenant_id, "count the documents to embed"
             ) as connection:
                 if generation_id is None:
                     row = await connection.fetchrow(sql("everything_left"), tenant_id)

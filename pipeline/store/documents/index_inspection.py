@@ -1,6 +1,6 @@
-"""Looking at what the index shows, row by row, and mending rows that are not what they should be.
+"""Inspection of the index row by row, and repair of damaged rows.
 
-Nothing here trusts a stored hash, length or count: all are computed again.
+Stored hashes, lengths and counts are not trusted: all are computed again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from livedex.pipeline.store.postgres.statements import sql
 
 PAGE_DOCUMENTS = 50
 _BATCH_PASSAGES = 1000
-_NORM_TOLERANCE = 0.01  # rows are of length 1, kept as half floats
+_NORM_TOLERANCE = 0.01  # vectors have length 1 and are stored as half-precision floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,12 @@ class StoredChunk:
     """A chunk as it is stored.
 
     Attributes:
-        hash, content: of its passage; None where the passage is not there.
+        passage_id: number of its passage.
+        gap: code points from the end of the previous chunk.
+        length: in code points.
+        heading: the heading path.
+        hash: of its passage; None: the passage is missing.
+        content: of its passage; None: the passage is missing.
     """
 
     passage_id: PassageId
@@ -38,7 +43,7 @@ class StoredChunk:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether its passage is not there, or not what its hash says."""
+        """Return whether its passage is missing or does not match its hash."""
         return self.content is None or hashlib.sha256(self.content.encode()).digest() != self.hash
 
 
@@ -47,11 +52,14 @@ class StoredDocument:
     """A document as it is stored, with its chunks in order.
 
     Attributes:
-        state: of the visible version; None where nothing ever was.
-        under_way: a version is accepted and has not ended.
-        is_dead: its newest version is a dead letter.
-        is_visible: whether a reader finds it (a tombstone is not there).
-        chunk_count: as stored.
+        document_id: of the document.
+        state: of the visible version; None: none was ever visible.
+        under_way: whether a version is pending.
+        is_dead: whether its newest version is a dead letter.
+        is_visible: whether readers find it; False for a tombstone.
+        attributes: its metadata.
+        chunk_count: the stored number of chunks.
+        chunks: in order.
     """
 
     document_id: DocumentId
@@ -65,10 +73,14 @@ class StoredDocument:
 
 
 class IndexInspection:
-    """One tenant's part of the index. Every call may raise `OutageError` or `RetryableError`.
+    """Inspects and repairs the index of one tenant.
+
+    Every method may raise `OutageError` or `RetryableError`.
 
     Args:
-        text_search_config: of the keyword index.
+        database: connected as the application's role.
+        tenant_id: owner of the documents.
+        text_search_config: PostgreSQL text search configuration of the keyword index.
     """
 
     def __init__(self, database: Database, tenant_id: TenantId, text_search_config: str) -> None:
@@ -77,8 +89,8 @@ class IndexInspection:
         self.tenant_id = tenant_id
 
     async def documents(self) -> AsyncIterator[list[StoredDocument]]:
-        """Every document, tombstones included, page by page in the order of their ids; each as it
-        was at one moment.
+        """Yield pages of all documents including tombstones, sorted by id; each document is read
+        from one snapshot.
         """
         after = ""
         while True:
@@ -95,7 +107,11 @@ class IndexInspection:
             after = rows[-1]["document_id"]
 
     async def find_wrong_keyword_entries(self, contents: Mapping[PassageId, str]) -> set[PassageId]:
-        """Passages whose length or entry in the keyword index is not that of their contents."""
+        """Return the passages whose length or keyword entry does not match their content.
+
+        Args:
+            contents: texts by passage.
+        """
         faulty: set[PassageId] = set()
         for ids in _batches(list(contents)):
             words, exact, spellings = self._keyword_columns([contents[i] for i in ids])
@@ -118,8 +134,13 @@ class IndexInspection:
     async def vectors(
         self, passages: Sequence[PassageId], generation: GenerationId, dimensions: int
     ) -> dict[PassageId, bool]:
-        """Of the passages that have a vector, whether it can be one: of the right dimensions,
-        finite and of length 1.
+        """Return for each passage with a vector whether the vector is valid: it has the right
+        dimensions, finite values and length 1.
+
+        Args:
+            passages: their numbers.
+            generation: of the vectors.
+            dimensions: of the generation.
         """
         found: dict[PassageId, bool] = {}
         for ids in _batches(passages):
@@ -133,7 +154,7 @@ class IndexInspection:
         return found
 
     async def find_orphan_chunks(self) -> list[tuple[int, int]]:
-        """Chunks without a document: the number that they name, and how many they are."""
+        """Return the document numbers of chunks without a document, with the number of chunks."""
         async with self._database.tenant(self.tenant_id, "look for orphans") as connection:
             return [
                 (row["doc_id"], row["chunks"])
@@ -141,9 +162,7 @@ class IndexInspection:
             ]
 
     async def rewrite_passages(self, contents: Sequence[str]) -> None:
-        """Write these texts over what stands under their hashes, with their entries in the keyword
-        index.
-        """
+        """Rewrite the passages with the hashes of these texts, and their keyword entries."""
         by_hash = {hashlib.sha256(content.encode()).digest(): content for content in contents}
         for hashes in _batches(sorted(by_hash)):
             texts = [by_hash[hash_] for hash_ in hashes]
@@ -164,9 +183,7 @@ class IndexInspection:
                 )
 
     async def contents(self, passages: Sequence[PassageId]) -> list[tuple[PassageId, str]]:
-        """The texts of passages, in the order of their numbers; those that are not there are left
-        out.
-        """
+        """Return the texts of passages, sorted by number; missing ones are left out."""
         async with self._database.tenant(
             self.tenant_id, f"read {len(passages)} passages"
         ) as connection:
@@ -174,19 +191,19 @@ class IndexInspection:
         return [(PassageId(row["passage_id"]), row["content"]) for row in rows]
 
     async def delete_vectors(self, passages: Sequence[PassageId], generation: GenerationId) -> None:
-        """Take vectors away that cannot be any."""
+        """Delete invalid vectors of passages."""
         await self._execute("delete vectors", sql("delete_vectors", generation), list(passages))
 
     async def delete_orphan_chunks(self) -> None:
-        """Take chunks away that no document owns."""
+        """Delete chunks that belong to no document."""
         await self._execute("delete orphans", sql("delete_orphan_chunks"))
 
     async def recount_chunks(self, documents: Sequence[DocumentId]) -> None:
-        """Write how many chunks these documents have."""
+        """Correct the stored number of chunks of documents."""
         await self._execute("count chunks", sql("count_chunks_again"), list(documents))
 
     async def reset_files(self, source: str, documents: Sequence[DocumentId]) -> None:
-        """Forget that the files of these documents were published, so that the next scan does so
+        """Delete the publication records of documents' files, so that the next scan publishes them
         again.
         """
         await self._execute("forget files", sql("forget_files"), source, list(documents))
@@ -249,7 +266,7 @@ def _batches(items: Sequence[Any]) -> list[list[Any]]:
 async def hashes_with_vector(
     connection: Connection, tenant_id: TenantId, generation: GenerationId, hashes: Sequence[bytes]
 ) -> set[bytes]:
-    """Which of these passages have a vector, and so need not be embedded."""
+    """Return the hashes whose passage has a vector and need not be embedded."""
     found: set[bytes] = set()
     for batch in _batches(hashes):
         found |= {

@@ -1,7 +1,7 @@
-"""Rewrite the words of passages that an older version of the analyzer wrote.
+"""Rebuilds the keyword entries of passages that an older version of the analyzer wrote.
 
-Batches of one transaction each, so that an interrupted rebuild goes on where it stopped and several
-processes share the work. Vectors and texts stay as they are: nothing is embedded.
+Each batch is one transaction, so an interrupted rebuild resumes where it stopped, and several
+processes share the work. Texts and vectors stay unchanged: nothing is embedded.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ async def rewrite_outdated_passages(database: Database, tenant_id: TenantId, con
     """Analyze a batch of outdated passages again.
 
     Args:
-        database: as the application's role.
-        config: PostgreSQL's text search configuration of the keyword index.
+        database: connected as the application's role.
+        tenant_id: owner of the passages.
+        config: PostgreSQL text search configuration of the keyword index.
 
     Returns:
-        How many were rewritten; 0 if none is outdated, or another process rewrites the last ones.
+        The number of rewritten passages; 0: none is outdated, or another process rewrites the last
+        ones.
     """
     async with database.tenant(tenant_id, "rewrite words", durable=False) as connection:
         rows = await connection.fetch(

@@ -1,5 +1,5 @@
-"""Manifests as rows: written by the chunk stage, read by the sync stage, gone once their version
-is visible.
+"""Manifests as rows: the chunk stage writes them, the sync stage reads them, and they are deleted
+when their version becomes visible.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from livedex.pipeline.store.protocol import VersionKey
 async def insert_manifests(
     connection: Connection, drafts: Sequence[tuple[Draft, Sequence[PassageId]]]
 ) -> None:
-    """Write manifests; the same again changes nothing.
+    """Insert manifests. Idempotent.
 
     Args:
-        drafts: each with the passages of its pieces, in their order.
+        connection: in a transaction of the tenant.
+        drafts: each with the passages of its chunks, in order.
     """
     rows = [_row(draft, passage_ids) for draft, passage_ids in drafts]
     if len(rows) == 1:
@@ -35,10 +36,12 @@ async def insert_manifests(
 async def insert_entries(
     connection: Connection, draft: Draft, entries: Sequence[ManifestEntry]
 ) -> None:
-    """Write a manifest whose passages are there already; the same again changes nothing.
+    """Insert a manifest whose passages are already stored. Idempotent.
 
     Args:
-        draft: without pieces.
+        connection: in a transaction of the tenant.
+        draft: without chunks.
+        entries: of the manifest, in order.
     """
     await connection.execute(sql("insert_manifest"), *_manifest_row(draft, entries))
 
@@ -82,9 +85,7 @@ def _manifest_row(draft: Draft, entries: Sequence[ManifestEntry]) -> tuple[Any, 
 async def read_manifests(
     connection: Connection, tenant_id: TenantId, versions: Sequence[VersionKey]
 ) -> dict[VersionKey, tuple[Draft, tuple[ManifestEntry, ...]]]:
-    """The manifests of versions, each with its entries in order; those that are not there are left
-    out.
-    """
+    """Return the manifests of versions with their entries in order; missing ones are left out."""
     documents, fences = (
         [document_id for document_id, _ in versions],
         [fence for _, fence in versions],
@@ -112,7 +113,7 @@ def _manifest(tenant_id: TenantId, row: Any) -> tuple[Draft, tuple[ManifestEntry
             row["passage_ids"], row["gaps"], row["lengths"], row["headings"]["of"], strict=True
         )
     )
-    work = row["attributes"].pop("work", None)  # those of an older release have none
+    work = row["attributes"].pop("work", None)  # missing in manifests of older releases
     draft = Draft(
         tenant_id,
         DocumentId(row["document_id"]),
@@ -149,7 +150,7 @@ def _encode_attributes(a: Attributes) -> dict[str, Any]:
 
 
 def _decode_attributes(value: dict[str, Any]) -> Attributes:
-    # those of an older release have no rights
+    # manifests of older releases have no ACL
     changed_at, acl = value.pop("changed_at"), value.pop("acl", None)
     return Attributes(
         **value,

@@ -1,4 +1,4 @@
-"""Passages: looked up by their hashes, and inserted where they are not known."""
+"""Look-up of passages by hash, and insertion of new ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from livedex.pipeline.store.drafts import Draft, DraftChunk
 from livedex.pipeline.store.keyword_analyzer import ANALYZER_VERSION, AnalyzedText, analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
-# pieces whose words are found faster (70 us each) than another thread begins with it
+# up to this number of chunks, analysis (70 us each) is faster than a switch to another thread
 _INLINE_ANALYSIS_LIMIT = 8
 
 
@@ -23,10 +23,10 @@ class StoredPassages:
     """The passages of some drafts.
 
     Attributes:
-        numbers: of all of them, by their hashes.
-        new: those that were not known until now.
-        lacking: those without a vector in the generation that was named; those that are new, where
-            none was.
+        numbers: of all passages, by hash.
+        new: hashes of passages that were not stored before.
+        lacking: hashes of passages without a vector in the given generation; without a generation,
+            those of new passages.
     """
 
     numbers: dict[bytes, PassageId]
@@ -37,7 +37,7 @@ class StoredPassages:
 async def find_passages(
     connection: Connection, tenant_id: TenantId, hashes: Iterable[bytes]
 ) -> dict[bytes, PassageId]:
-    """Which passages are known, by their hash."""
+    """Return the passages that are already stored, by hash."""
     return {
         row["hash"]: PassageId(row["passage_id"])
         for row in await _look_up(connection, tenant_id, hashes, None)
@@ -52,12 +52,15 @@ async def save_passages(
     generation_id: GenerationId | None = None,
     begin: Callable[[Sequence[str]], None] | None = None,
 ) -> StoredPassages:
-    """Insert what is not known of some drafts' passages; none of them is cleared away from now on.
+    """Insert the new passages of drafts, and protect all their passages from garbage collection.
 
     Args:
-        config: PostgreSQL's name of the language of the keyword index.
-        generation_id: look for vectors in it too.
-        begin: given the texts that lack one, before they are inserted.
+        connection: in a transaction of the tenant.
+        tenant_id: owner of the passages.
+        drafts: of the tenant.
+        config: PostgreSQL text search configuration of the keyword index.
+        generation_id: also look for vectors in this generation.
+        begin: called with the texts that lack a vector, before they are inserted.
     """
     texts = {piece.hash: piece for draft in drafts for piece in draft.pieces}
     numbers: dict[bytes, PassageId] = {}
@@ -79,7 +82,7 @@ async def save_passages(
     if new:
         numbers |= await _insert(connection, tenant_id, [texts[hash_] for hash_ in new], config)
     lacking.update(hash_ for hash_ in new if hash_ in numbers)
-    if len(numbers) < len(texts):  # another document brought some of them meanwhile
+    if len(numbers) < len(texts):  # another transaction inserted some of them meanwhile
         await look_up(new)
     return StoredPassages(numbers, set(new), lacking)
 
@@ -90,8 +93,8 @@ async def _look_up(
     hashes: Iterable[bytes],
     generation_id: GenerationId | None,
 ) -> list[asyncpg.Record]:
-    """Hash and number of known passages, whether they wait to be cleared away, and whether they
-    lack a vector.
+    """Return hash and number of stored passages, whether they are marked for garbage collection,
+    and whether they lack a vector.
     """
     name = "existing_passages" if generation_id is None else "existing_passages_and_vectors"
     rows: list[asyncpg.Record] = await connection.fetch(
@@ -106,11 +109,11 @@ async def _look_up_and_retain(
     hashes: Iterable[bytes],
     generation_id: GenerationId | None,
 ) -> list[asyncpg.Record]:
-    """As `_look_up`; none of what is found is cleared away from now on."""
+    """Look up passages as `_look_up` does, and protect them from garbage collection."""
     found = await _look_up(connection, tenant_id, hashes, generation_id)
     if any(row["unused"] for row in found):
         await connection.execute(sql("keep_used"), tenant_id, list(hashes))
-        # without those that were cleared away before that
+        # leave out passages that were garbage-collected meanwhile
         return await _look_up(connection, tenant_id, hashes, generation_id)
     return found
 

@@ -1,4 +1,4 @@
-"""The HNSW index over a generation's vectors: built once it pays, without holding up who writes."""
+"""The HNSW index over a generation's vectors, built concurrently once there are enough vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_INDEXED_DIMENSIONS = 4000  # of HNSW over halfvec; Source: pgvector's README
 
 
 def index_name(generation_id: GenerationId | None) -> str:
-    """The index of a generation; without one, a name that no index has."""
+    """Return the name of a generation's index; for None, a name that no index has."""
     return (
         "vectors_none_by_nearness"
         if generation_id is None
@@ -30,27 +30,28 @@ def index_name(generation_id: GenerationId | None) -> str:
 async def vector_index_is_valid(
     connection: asyncpg.Connection[asyncpg.Record], generation_id: GenerationId
 ) -> bool:
-    """Whether the index stands and is complete."""
+    """Return whether the index exists and is valid."""
     return bool(await connection.fetchval(sql("vector_index_is_valid"), index_name(generation_id)))
 
 
 async def maintain_vector_index(
     owner_url: str, generation_id: GenerationId, threshold_rows: int
 ) -> bool:
-    """Build the index when the generation holds enough vectors; a build that was broken off is done
-    again.
+    """Build the index if the generation has enough vectors; repeat an interrupted build.
 
-    Two that run at the same moment are safe: the second leaves it to the first.
+    Concurrent calls are safe: only one builds.
 
     Args:
         owner_url: of the database, for a role that owns the table.
-        threshold_rows: vectors from which on an index pays, >= 1.
+        generation_id: of the vectors.
+        threshold_rows: minimum number of vectors, >= 1.
 
     Returns:
-        Whether it was built.
+        Whether the index was built.
 
     Raises:
-        OutageError, RetryableError: see `livedex.pipeline.store.database_errors.translate_errors`.
+        OutageError: see `livedex.pipeline.store.database_errors.translate_errors`.
+        RetryableError: a retry can succeed.
     """
     with translate_errors(f"index the vectors of generation {generation_id}"):
         connection = await connect(owner_url, application_name="livedex")
@@ -62,22 +63,24 @@ async def maintain_vector_index(
                 return False
             if not await connection.fetchval("select pg_try_advisory_lock($1::bigint)", _LOCK_KEY):
                 return False
-            return await _build(connection, generation_id)  # the lock ends with the connection
+            return await _build(connection, generation_id)  # closing the connection frees the lock
         finally:
             await connection.close()
 
 
 async def enlarge_vector_index(owner_url: str, generation_id: GenerationId) -> bool:
-    """Build the index again with more links, beside the one that answers, and put it in its place.
+    """Build a new index with more links while the old one is in use, then replace the old one.
 
     Args:
         owner_url: of the database, for a role that owns the table.
+        generation_id: of the vectors.
 
     Returns:
-        Whether it was built; False if it is as large as it gets, or another process builds it.
+        Whether the index was built; False: it has the maximum size, or another process builds it.
 
     Raises:
-        OutageError, RetryableError: see `livedex.pipeline.store.database_errors.translate_errors`.
+        OutageError: see `livedex.pipeline.store.database_errors.translate_errors`.
+        RetryableError: a retry can succeed.
     """
     name = index_name(generation_id)
     with translate_errors(f"enlarge the vector index of generation {generation_id}"):
@@ -110,7 +113,8 @@ async def _build(
 ) -> bool:
     if await vector_index_is_valid(connection, generation_id):
         return False
-    await connection.execute(sql("drop_vector_index", generation_id))  # what a broken build left
+    # remove the invalid index of an interrupted build
+    await connection.execute(sql("drop_vector_index", generation_id))
     log.info("building the vector index of generation %d", generation_id)
     await connection.execute(sql("create_vector_index", generation_id))
     return True

@@ -1,9 +1,9 @@
-"""Versions for changes whose source names none, so that the later one wins, however many processes
-give them at the same time.
+"""Allocation of versions for changes whose source gives none: the later change gets the greater
+version, however many processes allocate at the same time.
 
-A version is given before its event is published and is never given again. What a document is known
-to have (synced, under way, dead) counts as given. The rows of the documents are locked in the order
-of their ids, and everything is decided under these locks.
+A version is allocated before its event is published, and is never allocated twice. Versions that a
+document already has (synced, pending, dead) count as allocated. The rows of the documents are
+locked first, sorted by id.
 """
 
 from __future__ import annotations
@@ -17,25 +17,28 @@ from livedex.pipeline.model import DocumentId, TenantId
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.postgres.statements import sql
 
+_VERSIONS_EXHAUSTED = (
+    "the document already has the greatest possible version: delete it, and write it under "
+    "another id"
+)
 VERSION_LIMIT = 2**63
-"""Every version is below."""
+"""Upper bound of versions, exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRequest:
-    """The version that a change of a document wants.
+    """A request for the version of a change.
 
     Attributes:
-        minimum: the version itself, where it is exact; else the time of the change, nanoseconds
-            since
-            1970; 0 <= least < `LIMIT`.
-        room: versions from `least` on that mean the same time, by how exactly it is known: among
-            them the one that arrives later gets the
-            greater one. 1: `least` is exact, and what equal versions hold decides; see `Fence`.
-        delivery_key: names what brought the change, by the sender's own id: when it comes again, it
-            gets the version that it got. None: it
-            needs none, since it is exact.
-        deletes: a delete, which wins over everything of an equal version.
+        document_id: of the document.
+        minimum: the exact version, or the time of the change in nanoseconds since 1970;
+            0 <= minimum < `VERSION_LIMIT`.
+        room: number of versions from `minimum` on that stand for the same time, according to the
+            precision of the time. Among them, the later arrival gets the greater version. 1:
+            `minimum` is exact, and the digest decides between equal versions; see `Fence`.
+        delivery_key: identifies the delivery by the sender's id: a repeated delivery gets the same
+            version. None: the version is exact.
+        deletes: whether it is a delete, which beats content of an equal version.
     """
 
     document_id: DocumentId
@@ -50,8 +53,9 @@ class PatchVersion:
     """The version of a patch.
 
     Attributes:
-        builds_on: the newest version that was given before it; its event may never have been held.
-        held: the newest whose event the broker holds for sure.
+        version: of the patch.
+        builds_on: the newest version allocated before it; its event may not have been published.
+        held: the newest version whose event the broker has certainly stored.
     """
 
     version: int
@@ -60,29 +64,38 @@ class PatchVersion:
 
 
 def range_from(now_ns: int) -> int:
-    """The room of a change whose time is only known to be now: newer than everything."""
+    """Return the room of a change that has no time: all versions from now on."""
     return VERSION_LIMIT - now_ns
 
 
 def delivery_key(sender: str, delivery_id: str, document_id: str) -> bytes:
-    """What a delivery is remembered by; `sender` and `delivery_id` as the sender says them."""
+    """Return the key that identifies a delivery.
+
+    Args:
+        sender: name of the sender.
+        delivery_id: the sender's id of the delivery.
+        document_id: of the document.
+    """
     return hashlib.sha256(
         "\x00".join((sender, delivery_id, document_id)).encode("utf-8", "surrogatepass")
     ).digest()
 
 
 class VersionAllocator:
-    """Gives versions. Every method may raise OutageError and RetryableError."""
+    """Allocates versions. Every method may raise OutageError and RetryableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def give(self, tenant_id: TenantId, wanted: Sequence[VersionRequest]) -> list[int]:
-        """Versions for changes, in their order; of one document, in the order in which they
-        happened.
+        """Return versions for changes, in the same order.
+
+        Args:
+            tenant_id: owner of the documents.
+            wanted: changes of one document stand in the order in which they happened.
 
         Raises:
-            ConflictError: a document has the greatest version there is.
+            ConflictError: a document already has the greatest possible version.
         """
         documents = sorted({want.document_id for want in wanted})
         keys = [want.delivery_key for want in wanted if want.delivery_key is not None]
@@ -106,14 +119,18 @@ class VersionAllocator:
         return given
 
     async def allocate_patch(self, tenant_id: TenantId, document_id: DocumentId) -> PatchVersion:
-        """The version of a patch: the next one, so that it builds on the newest that was given.
+        """Return the version of a patch: the next one after the newest allocated version.
+
+        Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
 
         Raises:
-            NotFoundError: there is no such document, or it was deleted.
-            ConflictError: it has the greatest version there is.
+            NotFoundError: the document does not exist, or was deleted.
+            ConflictError: it already has the greatest possible version.
         """
         async with self._database.tenant(
-            tenant_id, "give the version of a patch", durable=False
+            tenant_id, "allocate the version of a patch", durable=False
         ) as connection:
             rows = await connection.fetch(sql("lock_issued_versions"), tenant_id, [document_id])
             newest: int = rows[0]["version"]
@@ -122,26 +139,24 @@ class VersionAllocator:
             if newest < 0 or (
                 base["deleted_version"] is not None and base["deleted_version"] >= newest
             ):
-                raise NotFoundError("no document is called so, or it was deleted")
+                raise NotFoundError("the document does not exist, or was deleted")
             if newest + 1 >= VERSION_LIMIT:
-                raise ConflictError(
-                    "the document has the greatest version there is, so nothing can be "
-                    "newer: delete it, and write it under another id"
-                )
+                raise ConflictError(_VERSIONS_EXHAUSTED)
             await connection.execute(
                 sql("keep_issued_versions"), tenant_id, [document_id], [newest + 1]
             )
         return PatchVersion(newest + 1, newest, base["accepted_version"])
 
     async def accepted(self, tenant_id: TenantId, versions: Mapping[DocumentId, int]) -> None:
-        """Note that the broker holds the events of versions.
+        """Record that the broker has stored the events of versions.
 
         Args:
-            versions: the newest of each document.
+            tenant_id: owner of the documents.
+            versions: the newest one of each document.
         """
         documents = sorted(versions)
         async with self._database.tenant(
-            tenant_id, f"{len(documents)} versions are held", durable=False
+            tenant_id, f"record {len(documents)} published versions", durable=False
         ) as connection:
             await connection.execute(
                 sql("keep_accepted_versions"),
@@ -163,16 +178,17 @@ async def _earlier_deliveries(
 
 
 def _choose_version(want: VersionRequest, newest: dict[str, int], known: dict[bytes, int]) -> int:
-    """The version of one change; writes down that it was given."""
+    """Return the version of a change, and record it in `newest` and `known`.
+
+    Raises:
+        ConflictError: the document already has the greatest possible version.
+    """
     if want.delivery_key is not None and want.delivery_key in known:
         return known[want.delivery_key]
     before, last = newest[want.document_id], want.minimum + want.room - 1
     version = min(before + 1, last) if want.minimum <= before <= last else want.minimum
     if want.room > 1 and version == before == VERSION_LIMIT - 1 and not want.deletes:
-        raise ConflictError(
-            "the document has the greatest version there is, so nothing can be newer: delete "
-            "it, and write it under another id"
-        )
+        raise ConflictError(_VERSIONS_EXHAUSTED)
     newest[want.document_id] = max(before, version)
     if want.delivery_key is not None:
         known[want.delivery_key] = version

@@ -1,1 +1,1 @@
-"""The PostgreSQL that Livedex starts by itself."""
+"""The embedded PostgreSQL server, which Livedex starts itself."""

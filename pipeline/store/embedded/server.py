@@ -1,9 +1,9 @@
-"""PostgreSQL out of a wheel, in the data directory: started when nobody has, stopped by the last
-one who uses it.
+"""The embedded PostgreSQL server in the data directory: the first process that needs it starts it,
+and the last one stops it.
 
-Every process that uses it holds a shared lock on `postgres.lock`; whoever ends and gets the lock
-exclusively is the last and stops it. A server that a killed process left behind is taken over as it
-is. Nothing of the shell decides how the server is reached.
+Every process that uses the server holds a shared lock on `postgres.lock`. A process that ends and
+gets the exclusive lock is the last one, and stops the server. A server that survived a killed
+process is reused. No environment variable affects how processes connect to the server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ DATABASE = "livedex"
 OWNER_ROLE = "postgres"
 _PORT = "5432"
 _WORKING_DIRECTORY = "/proc/self/cwd"
-"""The data directory for a user that cannot reach it by its path: PostgreSQL is started in it."""
+"""Names the data directory for a user that cannot reach it by its path: it is PostgreSQL's working
+directory.
+"""
 _START_TIMEOUT_S = 60.0
 _RESTART_DELAY_S = 0.5
 _SETTINGS = {
@@ -65,22 +67,22 @@ _SETTINGS = {
     "timezone": "UTC",
 }
 
-# servers that this process started, to reap them
+# servers that this process started and must reap
 _children: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 @asynccontextmanager
 async def embedded_postgres(data: Path) -> AsyncIterator[str]:
-    """Run PostgreSQL for as long as the block lasts, or use the one that runs.
+    """Start PostgreSQL or use the running one, and release it at the end of the block.
 
     Args:
-        data: the data directory; made when it is not there.
+        data: the data directory; created if it is missing.
 
     Yields:
-        The URL of its database, for the role that owns it; `url_as` gives another role's.
+        The URL of its database for the owner's role; see `url_for_role` for others.
 
     Raises:
-        ConfigError: it does not start; the message names its log.
+        ConfigError: the server does not start; the message names its log.
     """
     data.mkdir(parents=True, exist_ok=True)
     home = data.resolve() / "postgres"
@@ -93,12 +95,18 @@ async def embedded_postgres(data: Path) -> AsyncIterator[str]:
 
 
 def url_for_role(url: str, role: str) -> str:
-    """The same database for another role; only for the embedded server, which trusts its socket."""
+    """Return the URL of the same database for another role. Only for the embedded server, which
+    needs no password.
+
+    Args:
+        url: of the embedded server.
+        role: to connect as.
+    """
     return EmbeddedUrl(url.replace(f"//{OWNER_ROLE}@", f"//{role}@", 1))
 
 
 def is_initialised(data: Path) -> bool:
-    """Whether Livedex was ever started on this data directory."""
+    """Return whether Livedex was ever started on this data directory."""
     return (data / "postgres" / "PG_VERSION").exists()
 
 
@@ -113,7 +121,8 @@ class _Server:
     """A server that runs on a data directory.
 
     Attributes:
-        state: as it says itself; `ready` at the end of its start.
+        pid: of its main process.
+        state: from its PID file; `ready` after its start.
         sockets: the folder of its socket.
     """
 
@@ -123,7 +132,11 @@ class _Server:
 
 
 def _ensure_running(home: Path) -> Path:
-    """The folder of the socket of a server that is ready."""
+    """Start the server if needed, and return the folder of its socket when it is ready.
+
+    Raises:
+        ConfigError: the server does not start.
+    """
     with (home.parent / "postgres.start.lock").open("a") as starting:
         fcntl.flock(starting, fcntl.LOCK_EX)
         if server := _ready_server(home):
@@ -145,7 +158,7 @@ def _ensure_running(home: Path) -> Path:
 
 
 def _create_directory(path: Path, account: pwd.struct_passwd | None) -> None:
-    """Make a folder for the server's user alone; what stands there already is not touched."""
+    """Create a folder that only the server's user can access; an existing one stays unchanged."""
     path.mkdir(mode=0o700)
     if account:
         os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
@@ -156,7 +169,7 @@ def _initialise(
 ) -> None:
     making = home.with_name("postgres.new")
     if making.is_symlink() or making.exists():
-        subprocess.run(["rm", "-rf", str(making)], check=True)  # a start that was killed half-way
+        subprocess.run(["rm", "-rf", str(making)], check=True)  # left by an interrupted start
     _create_directory(making, account)
     run_binary(
         programs / "initdb",
@@ -201,15 +214,18 @@ def _start(home: Path, programs: Path, account: pwd.struct_passwd | None, reacha
 def _launch(
     home: Path, command: list[str], sockets: Path, account: pwd.struct_passwd | None
 ) -> None:
-    """Run the server; once more when it ends at once, as it may when what a killed one left is
-    still being cleared away.
+    """Start the server, and retry once if it ends at once: the system may still be releasing the
+    resources of a killed server.
+
+    Raises:
+        ConfigError: the server does not start.
     """
     settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = home / "server.log"
     for is_last in (False, True):
         for stale in (home / "postmaster.pid", sockets / f".s.PGSQL.{_PORT}.lock"):
-            # `_ready_server` looked; what was killed may be a zombie still
+            # `_ready_server` found no server; a killed one may still be a zombie
             stale.unlink(missing_ok=True)
         with _open_log(log) as out:
             process = subprocess.Popen(
@@ -233,8 +249,11 @@ def _launch(
 
 
 def _open_log(log: Path) -> BinaryIO:
-    """The server's log to write to; its folder is the server's user's, who may not lead us
-    elsewhere.
+    """Open the server's log for appending, without following symbolic links: the server's user
+    owns the folder.
+
+    Raises:
+        ConfigError: the log cannot be written.
     """
     try:
         return os.fdopen(
@@ -275,20 +294,20 @@ def _ensure_database(sockets: Path) -> None:
 
 
 def _read_pid_file(home: Path) -> _Server | None:
-    """What a server wrote down at its start, whether it runs or not."""
+    """Return the contents of the server's PID file, whether it runs or not; None: no PID file."""
     try:
         lines = (
             (home / "postmaster.pid").read_text("utf-8", "surrogateescape").rstrip("\n").split("\n")
         )
         return _Server(
             int(lines[0]), lines[-1].strip(), Path(lines[-4])
-        )  # counted from its end: the second is a path, which may have line breaks
+        )  # counted from the end: the second entry is a path that may contain line breaks
     except (OSError, ValueError, IndexError):
         return None
 
 
 def _running_server(home: Path) -> _Server | None:
-    """The server that runs on this directory, if one does."""
+    """Return the server that runs on this directory; None: no server runs."""
     server = _read_pid_file(home)
     try:
         if server is None:
@@ -304,8 +323,8 @@ def _running_server(home: Path) -> _Server | None:
 
 
 def _ready_server(home: Path) -> _Server | None:
-    """The server that runs on this directory and takes connections; one that is starting is waited
-    for.
+    """Return the server that runs on this directory, after waiting until it accepts connections;
+    None: no server runs.
     """
     end = time.monotonic() + _START_TIMEOUT_S
     server = _running_server(home)
@@ -316,7 +335,7 @@ def _ready_server(home: Path) -> _Server | None:
 
 
 def _stop_if_last_user(home: Path, lock: int) -> None:
-    """Give the shared lock back; stop the server when nobody else holds one."""
+    """Release the shared lock, and stop the server if no other process holds one."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""End a PostgreSQL server of our own in bounded time, whatever holds it up."""
+"""Shutdown of the embedded PostgreSQL server within a time limit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ KILL_TIMEOUT_S = 3.0
 
 
 def stop_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -> None:
-    """Ask for a fast shutdown; one that a frozen process holds up, or that takes too long, becomes
-    an immediate one, and then a kill.
+    """Stop a server: request a fast shutdown, then an immediate one, and finally kill it.
 
-    Nothing is lost by it: the server recovers at its next start, as after a crash.
+    The next step follows if a stopped process blocks the shutdown, or after a time limit. No data
+    is lost: the server recovers at its next start, as after a crash.
 
     Args:
-        child: the same server, where this process started it.
+        server: its main process.
+        child: the same process, if this process started it.
     """
     server.send_signal(signal.SIGINT)
     end = time.monotonic() + FAST_SHUTDOWN_TIMEOUT_S
@@ -30,7 +31,7 @@ def stop_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -
             break
     else:
         return
-    # an immediate shutdown, after which the server kills what does not end within 5 s
+    # immediate shutdown: the server kills processes that do not end within 5 s
     server.send_signal(signal.SIGQUIT)
     if _wait_for_exit(server, child, _IMMEDIATE_SHUTDOWN_TIMEOUT_S):
         return
@@ -43,7 +44,7 @@ def stop_server(server: psutil.Process, child: subprocess.Popen[bytes] | None) -
 def _wait_for_exit(
     server: psutil.Process, child: subprocess.Popen[bytes] | None, seconds: float
 ) -> bool:
-    """Whether the server ends within so many seconds."""
+    """Return whether the server ends within a number of seconds."""
     try:
         if child and child.pid == server.pid:
             child.wait(seconds)
@@ -55,7 +56,7 @@ def _wait_for_exit(
 
 
 def _is_stopped(server: psutil.Process) -> bool:
-    """Whether a process of the server is stopped by a signal, so that it can end nothing."""
+    """Return whether a process of the server is stopped by a signal and cannot shut down."""
     try:
         return any(
             process.status() == psutil.STATUS_STOPPED for process in [server, *server.children()]

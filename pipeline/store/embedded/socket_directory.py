@@ -1,8 +1,7 @@
-"""The folder of the embedded server's socket: its data directory, or where that path will not do, a
-new folder that nobody can foretell.
+"""The folder of the embedded server's socket: its data directory or, if that path is unsuitable, a
+new temporary folder with an unpredictable name.
 
-Who looks for the server reads the folder from the server's own file, whatever `TMPDIR` its shell
-has.
+Other processes read the folder from the server's PID file, so `TMPDIR` may differ between shells.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _PREFIX = "livedex-"
 _MAX_SOCKET_BYTES = 100
 _SOCKET = ".s.PGSQL.5432"
 _SAFE_PATH = re.compile(rb"[\w/.+-]+")
-"""What a socket's path may hold that stands in a URL and in PostgreSQL's list of such folders."""
+"""Characters of a socket path that need no escaping in a URL or in PostgreSQL's settings."""
 
 
 def create_socket_directory(
@@ -32,13 +31,13 @@ def create_socket_directory(
 
     Args:
         home: its data directory.
-        left: of the server before it, if that was killed: processes that outlived it look for the
-            next one there.
-        account: the user that it runs as; None: this process's.
-        reachable: that user can reach the data directory by its path.
+        account: user that runs it; None: the user of this process.
+        reachable: whether that user can reach the data directory by its path.
+        left: folder of the previous server, if that was killed: surviving processes look for the
+            new server there.
 
     Raises:
-        ConfigError: there is no folder for it.
+        ConfigError: no folder is suitable.
     """
     if reachable and _fits(home):
         return home
@@ -51,14 +50,20 @@ def create_socket_directory(
                 _change_owner(folder, account)
             return folder
     raise ConfigError(
-        f"there is no folder for PostgreSQL's socket: {home} is too long or has odd "
-        "characters, and so has the temporary folder;"
-        " choose a shorter --data DIR, or set TMPDIR to a short one"
+        f"no folder is suitable for PostgreSQL's socket: the paths of {home} and of the temporary "
+        "folder are too long or contain special characters; choose a shorter --data DIR, or set "
+        "TMPDIR to a short path"
     )
 
 
 def remove_socket_directory(folder: Path, home: Path, account: pwd.struct_passwd | None) -> None:
-    """Remove an embedded server's socket directory, if it is ours and holds nothing else."""
+    """Remove a socket folder that `create_socket_directory` created, if it is empty.
+
+    Args:
+        folder: of the socket.
+        home: data directory of the server, which is never removed.
+        account: user that runs the server; None: the user of this process.
+    """
     if folder == home or not _is_ours(folder, account):
         return
     with suppress(OSError):
@@ -68,7 +73,9 @@ def remove_socket_directory(folder: Path, home: Path, account: pwd.struct_passwd
 
 
 def _is_ours(folder: Path, account: pwd.struct_passwd | None) -> bool:
-    """Whether it is a folder that was made here, which only the server's user can enter."""
+    """Return whether `create_socket_directory` created a folder: only the server's user can enter
+    it.
+    """
     try:
         found = folder.lstat()
     except OSError:
@@ -88,7 +95,7 @@ def _fits(folder: Path) -> bool:
 
 
 def _candidate_directories() -> Iterator[Path]:
-    """Folders for temporary files in which nobody else can take away what is ours."""
+    """Yield folders for temporary files in which other users cannot delete ours."""
     for place in dict.fromkeys(
         [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp", "/var/tmp"]
     ):
@@ -106,9 +113,7 @@ def _candidate_directories() -> Iterator[Path]:
 
 
 def _change_owner(folder: Path, account: pwd.struct_passwd) -> None:
-    """Let the server's user have a folder that was just made, and nothing that was put in its
-    place.
-    """
+    """Change the owner of a new folder, without following a symbolic link put in its place."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         os.fchown(opened, account.pw_uid, account.pw_gid)

@@ -1,1 +1,1 @@
-"""Connections to PostgreSQL: connection strings, errors, statements, notifications, limits."""
+"""PostgreSQL access: connection strings, connections, errors, statements, LISTEN, and limits."""

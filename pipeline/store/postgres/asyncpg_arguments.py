@@ -1,5 +1,5 @@
-"""What the driver needs to be told so that a connection is what its parameters say; those that it
-cannot keep are refused by name.
+"""Conversion of libpq's connection parameters into arguments of asyncpg. Parameters that asyncpg
+does not support are rejected by name.
 """
 
 from __future__ import annotations
@@ -47,16 +47,13 @@ _SUPPORTED_VALUES = {
     "ssl_min_protocol_version": {"tlsv1.2", "tlsv1.3"},
     "ssl_max_protocol_version": {"tlsv1.2", "tlsv1.3"},
 }
-"""The values that can be kept; every other one asks for what the driver cannot do, or Livedex
-cannot work with.
-"""
+"""Supported values by parameter; asyncpg or Livedex does not support others."""
 _ADVICE = {
-    "channel_binding": "write channel_binding=prefer, with sslmode=verify-full for a server "
-    "that proves who it is",
-    "target_session_attrs": "Livedex writes; write read-write",
-    "gssencmode": "write gssencmode=disable, and sslmode=require for a connection that "
-    "nobody else reads",
-    "client_encoding": "Livedex speaks UTF-8; leave it out",
+    "channel_binding": "use channel_binding=prefer, and sslmode=verify-full to authenticate the "
+    "server",
+    "target_session_attrs": "Livedex writes to the database: use read-write",
+    "gssencmode": "use gssencmode=disable, and sslmode=require for an encrypted connection",
+    "client_encoding": "Livedex uses UTF-8: remove it",
 }
 _UNSUPPORTED_PARAMETERS = frozenset(
     "require_auth requirepeer sslcrldir sslkeylogfile scram_client_key scram_server_key "
@@ -72,15 +69,15 @@ _INTEGER_PARAMETERS = (
 
 
 def asyncpg_arguments(parameters: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of `asyncpg.connect`; all that it would look for in the environment is
-    among them.
+    """Return the arguments of `asyncpg.connect`. They are complete, so that asyncpg reads nothing
+    from the environment.
 
     Args:
-        parameters: under libpq's names, see `connection_parameters`.
-        settings: of the session; `application_name` gives way to one of the parameters.
+        parameters: by libpq's names, see `parse_conninfo`.
+        settings: of the session; `application_name` among the parameters takes precedence.
 
     Raises:
-        ConfigError: a parameter has a value that cannot be kept; the message names it.
+        ConfigError: a parameter has an unsupported value; the message names it.
     """
     _check_values(parameters)
     hosts = _hosts(parameters)
@@ -112,9 +109,7 @@ def asyncpg_arguments(parameters: Mapping[str, str], settings: Mapping[str, str]
 
 
 def server_location(parameters: Mapping[str, str]) -> str:
-    """Return where a connection leads, for people: hosts and ports, database and user, and nothing
-    secret.
-    """
+    """Return hosts, ports, database and user of a connection for messages, without secrets."""
     try:
         places = ", ".join(f"{host}:{port}" for host, port in _hosts(parameters)[:4])
     except ConfigError:
@@ -126,18 +121,16 @@ def server_location(parameters: Mapping[str, str]) -> str:
 def _check_values(parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
         if name in _UNSUPPORTED_PARAMETERS:
-            raise ConfigError(
-                f"{name} of the database connection cannot be kept by the driver: leave it out"
-            )
+            raise ConfigError(f"{name} of the database connection is not supported: remove it")
         if name in _SUPPORTED_VALUES and value.lower() not in _SUPPORTED_VALUES[name]:
             known = ", ".join(sorted(_SUPPORTED_VALUES[name]))
             raise ConfigError(
-                f"{name}={value} of the database connection cannot be kept: "
-                f"{_ADVICE.get(name, f'what can be is {known}; or leave it out')}"
+                f"{name}={value} of the database connection is not supported: "
+                f"{_ADVICE.get(name, f'use {known}, or remove it')}"
             )
         if name in _INTEGER_PARAMETERS and not value.removeprefix("-").isdecimal():
             raise ConfigError(
-                f"{name} of the database connection is no whole number: write seconds "
+                f"{name} of the database connection must be an integer: seconds "
                 "(tcp_user_timeout: milliseconds)"
             )
 
@@ -149,22 +142,22 @@ def _hosts(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
     if parameters.get("host") and len(addresses) != len(names):
         raise ConfigError(
             f"hostaddr of the database connection has {len(addresses)} addresses for "
-            f"{len(names)} hosts: give one for each"
+            f"{len(names)} hosts: set one for each host"
         )
     if len(ports) not in (1, len(addresses)):
         raise ConfigError(
             f"port of the database connection has {len(ports)} ports for {len(addresses)} "
-            "hosts: give one, or one for each"
+            "hosts: set one port, or one for each host"
         )
     ports = ports * len(addresses) if len(ports) == 1 else ports
     found = []
     for address, port in zip(addresses, ports, strict=True):
         if port and not (port.isdecimal() and 0 < int(port) < 65536):
-            raise ConfigError("port of the database connection is no number from 1 to 65535")
+            raise ConfigError("port of the database connection must be from 1 to 65535")
         if address.startswith("@"):
             raise ConfigError(
-                "host of the database connection is an abstract socket, which the driver "
-                "cannot use: name a folder or a host"
+                "host of the database connection is an abstract socket, which is not supported: "
+                "use a folder or a host"
             )
         found += [(host, port or _PORT) for host in ([address] if address else _default_hosts())]
     if (
@@ -173,8 +166,8 @@ def _hosts(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
         and parameters.get("sslmode") == "verify-full"
     ):
         raise ConfigError(
-            "hostaddr of the database connection cannot be kept with sslmode=verify-full: "
-            "leave hostaddr out"
+            "hostaddr of the database connection is not supported with sslmode=verify-full: "
+            "remove hostaddr"
         )
     if parameters.get("load_balance_hosts") == "random":
         random.shuffle(found)
@@ -193,7 +186,7 @@ def _system_user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         raise ConfigError(
-            "the database connection has no user, and this process no name: write "
+            "the database connection has no user, and the user of this process has no name: use "
             "postgresql://USER@HOST/DATABASE"
         ) from None
 
@@ -210,9 +203,12 @@ def _password(parameters: Mapping[str, str], database: str, user: str) -> str:
 
 
 def _tls(parameters: Mapping[str, str], hosts: list[tuple[str, str]]) -> dict[str, Any]:
-    """How the driver encrypts.
+    """Return the TLS arguments of asyncpg.
 
-    It takes files only in a URL, which therefore holds these and nothing else.
+    asyncpg accepts certificate files only in a URL, so the returned URL contains these alone.
+
+    Raises:
+        ConfigError: TLS parameters contradict each other, or a file cannot be read.
     """
     root = parameters.get("sslrootcert", "")
     mode = parameters.get("sslmode", "verify-full" if root == "system" else "prefer")
@@ -227,8 +223,8 @@ def _tls(parameters: Mapping[str, str], hosts: list[tuple[str, str]]) -> dict[st
     if root == "system":
         if mode != "verify-full":
             raise ConfigError(
-                "sslrootcert=system of the database connection needs sslmode=verify-full, "
-                f"and not {mode}"
+                "sslrootcert=system of the database connection needs sslmode=verify-full "
+                f"(got {mode})"
             )
         return {"ssl": ssl.create_default_context()}
     if (
@@ -237,8 +233,8 @@ def _tls(parameters: Mapping[str, str], hosts: list[tuple[str, str]]) -> dict[st
         and not (Path.home() / ".postgresql" / "root.crt").exists()
     ):
         raise ConfigError(
-            f"sslmode={mode} of the database connection needs sslrootcert: name the file of "
-            "the authority, or system"
+            f"sslmode={mode} of the database connection needs sslrootcert: set the file of the "
+            "certificate authority, or system"
         )
     for name in _TLS_FILES:
         if (
@@ -247,8 +243,7 @@ def _tls(parameters: Mapping[str, str], hosts: list[tuple[str, str]]) -> dict[st
             and not os.access(parameters[name], os.R_OK)
         ):
             raise ConfigError(
-                f"{name} of the database connection names a file that cannot be read: "
-                f"{parameters[name]}"
+                f"the file in {name} of the database connection cannot be read: {parameters[name]}"
             )
     query = {
         "sslmode": mode,

@@ -1,6 +1,4 @@
-"""Opens connections to PostgreSQL: the one way for the pool, the queue, who listens and who
-migrates.
-"""
+"""Connections to PostgreSQL. The pool, the queue, listeners and migrations all open theirs here."""
 
 from __future__ import annotations
 
@@ -22,27 +20,31 @@ _KEEPALIVE_OPTIONS = {
     "keepalives_count": "TCP_KEEPCNT",
 }
 _SESSION_DEFAULTS = {"search_path": "public"}
-"""Of every session. Where the schema is follows from no setting of the role or the database."""
+"""Settings of every session: they override `search_path` of the role and of the database."""
 
 
 def database_parameters(url: str) -> dict[str, str]:
-    """Return the parameters of a connection; `PG…` variables count for every server but our own.
+    """Return the parameters of a connection; the embedded server ignores `PG…` variables.
+
+    Args:
+        url: or connection string.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the URL is invalid.
     """
     return parse_conninfo(url, {} if isinstance(url, EmbeddedUrl) else None)
 
 
 def check_database_url(url: str, setting: str) -> None:
-    """Refuse a URL that no connection can be opened by.
+    """Return if a URL is valid; nothing is connected.
 
     Args:
-        setting: where it comes from.
+        url: or connection string.
+        setting: name of the setting that contains it.
 
     Raises:
-        ConfigError: it cannot be read, or asks for what cannot be kept; the message names the
-        setting and the parameter.
+        ConfigError: the URL is invalid, or has an unsupported parameter; the message names the
+            setting and the parameter.
     """
     try:
         asyncpg_arguments(database_parameters(url), {})
@@ -51,15 +53,19 @@ def check_database_url(url: str, setting: str) -> None:
 
 
 def database_location(url: str) -> str:
-    """Return where a URL leads, for people, without its password."""
+    """Return hosts, database and user of a URL for messages, without the password."""
     return server_location(database_parameters(url))
 
 
 def connect_arguments(url: str, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of `asyncpg.connect` for a session with these settings.
+    """Return the arguments of `asyncpg.connect`.
+
+    Args:
+        url: or connection string.
+        settings: of the session.
 
     Raises:
-        ConfigError: as `check_database_url`.
+        ConfigError: see `check_database_url`.
     """
     return asyncpg_arguments(database_parameters(url), {**_SESSION_DEFAULTS, **settings})
 
@@ -68,11 +74,15 @@ async def connect(url: str, **settings: str) -> AsyncpgConnection:
     """Open a connection.
 
     Args:
-        settings: of its session, such as `role` and `application_name`.
+        url: or connection string.
+        **settings: of the session, such as `role` and `application_name`.
 
     Raises:
-        ConfigError: as `check_database_url`.
-        OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError: it cannot be had.
+        ConfigError: see `check_database_url`.
+        OSError: the server cannot be reached.
+        TimeoutError: the server does not answer in time.
+        asyncpg.PostgresError: the server refuses the connection.
+        asyncpg.InterfaceError: the connection broke off.
     """
     return await connection_factory(url, settings)()
 
@@ -80,9 +90,10 @@ async def connect(url: str, **settings: str) -> AsyncpgConnection:
 def connection_factory(
     url: str, settings: Mapping[str, str]
 ) -> Callable[..., Awaitable[AsyncpgConnection]]:
-    """Return a function that opens connections, for pools; a password file is read anew each time.
+    """Return a function that opens connections for pools; it reads the password file each time.
 
     Args:
+        url: or connection string.
         settings: of each session.
     """
 
@@ -103,9 +114,7 @@ def connection_factory(
 
 
 def _apply_socket_parameters(connection: AsyncpgConnection, parameters: Mapping[str, str]) -> None:
-    """Set what the parameters say of the socket, beyond what is set for every one; the driver has
-    no argument for it.
-    """
+    """Set the keepalive parameters on the socket, which asyncpg has no arguments for."""
     transport = getattr(connection, "_transport", None)
     opened = None if transport is None else transport.get_extra_info("socket")
     if opened is None or opened.family == socket.AF_UNIX:

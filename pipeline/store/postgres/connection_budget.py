@@ -1,5 +1,5 @@
-"""How many connections to the database a process may hold, and what it uses them for; the server
-is asked how many it has left.
+"""The number of database connections of a process and their distribution, within the capacity that
+the server has left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from livedex.pipeline.errors import ConfigError
 
 DEFAULT_MAX_CONNECTIONS = 20
 _RESERVED_FOR_COMMANDS = 3
-"""Left for commands such as `livedex status`, where the server has few."""
+"""Connections reserved for commands such as `livedex status` if the server has few."""
 _MIN_POOL, _MIN_PUBLISHING = 2, 1
 
 _CAPACITY_SQL = """
@@ -30,17 +30,15 @@ select current_setting('max_connections')::int as most,
 
 @dataclass(frozen=True, slots=True)
 class ConnectionNeeds:
-    """What a process needs connections for, beside its pool.
+    """The connections that a process needs besides its pool.
 
     Attributes:
-        who: the process, for errors, such as `livedex up`.
-        stages: that consume the queue of the database; each holds one connection to fetch and one
-            to listen.
-        listeners: other connections that listen.
+        who: command of the process, for error messages, such as `livedex up`.
+        stages: number of stages that consume the queue in the database; each needs one connection
+            to fetch and one to listen.
+        listeners: number of other connections that listen.
         publishes: whether it publishes to the queue.
-        runs_maintenance: whether it opens one at times to migrate or to build an index; always so
-            at its
-            start.
+        runs_maintenance: whether it also needs a connection for migrations and index builds.
     """
 
     who: str
@@ -51,22 +49,22 @@ class ConnectionNeeds:
 
     @property
     def fixed(self) -> int:
-        """Connections that it holds whatever its pools are."""
+        """Return the number of connections outside the pools."""
         return 2 * self.stages + self.listeners + self.runs_maintenance
 
     @property
     def minimum(self) -> int:
-        """The fewest that it can work with."""
+        """Return the minimum number of connections."""
         return self.fixed + _MIN_POOL + (_MIN_PUBLISHING if self.publishes or self.stages else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBudget:
-    """How a process divides its connections.
+    """The connections of a process by purpose.
 
     Attributes:
-        pool: of the store at most.
-        publishing: for publishing and acknowledging at most.
+        pool: maximum size of the store's pool.
+        publishing: maximum number for publishing and acknowledging.
     """
 
     pool: int
@@ -75,13 +73,13 @@ class ConnectionBudget:
 
 @dataclass(frozen=True, slots=True)
 class ServerCapacity:
-    """What a server says of its connections.
+    """The connection capacity of a server.
 
     Attributes:
-        most: that it takes from everybody.
-        reserved: of these, for administrators.
-        used: at this moment, without the one that asked.
-        free: for this login, whatever limits it.
+        most: `max_connections`.
+        reserved: part of `most` that is reserved for administrators.
+        used: connections in use, without the asking one.
+        free: connections left for this login, considering all limits.
     """
 
     most: int
@@ -91,7 +89,11 @@ class ServerCapacity:
 
 
 async def read_server_capacity(connection: asyncpg.Connection[asyncpg.Record]) -> ServerCapacity:
-    """Return how many connections are left."""
+    """Return the connection capacity of a server.
+
+    Args:
+        connection: with the login of the process.
+    """
     row = await connection.fetchrow(_CAPACITY_SQL)
     assert row is not None
     free = min(row["most"] - row["reserved"] - row["used"], row["of_role"], row["of_database"])
@@ -99,11 +101,11 @@ async def read_server_capacity(connection: asyncpg.Connection[asyncpg.Record]) -
 
 
 def command_budget(connections: int, most: int | None) -> ConnectionBudget:
-    """Return what a command takes, which opens connections when it needs them.
+    """Return the connections of a command, which opens them when it needs them.
 
     Args:
-        connections: of the store at most.
-        most: as the setting says, or None.
+        connections: maximum size of the store's pool.
+        most: LIVEDEX_MAX_CONNECTIONS; None: not set.
     """
     if most is None:
         return ConnectionBudget(connections, 2)
@@ -113,25 +115,27 @@ def command_budget(connections: int, most: int | None) -> ConnectionBudget:
 def allocate_connections(
     needs: ConnectionNeeds, room: ServerCapacity, most: int | None
 ) -> ConnectionBudget:
-    """Return how a process divides the connections that it may have.
+    """Return the connections of a process by purpose.
 
     Args:
-        most: as the setting says; None: 20, or what the server has left.
+        needs: connections besides the pool.
+        room: capacity of the server.
+        most: LIVEDEX_MAX_CONNECTIONS; None: 20, or fewer if the server has fewer left.
 
     Raises:
-        ConfigError: it cannot work with so few.
+        ConfigError: the process needs more connections than are available.
     """
     if most is not None and most < needs.minimum:
         raise ConfigError(
             f"LIVEDEX_MAX_CONNECTIONS is {most}, and {needs.who} needs at least "
-            f"{needs.minimum}: set it higher, or leave it out"
+            f"{needs.minimum}: set a higher value, or remove it"
         )
     if room.free < needs.minimum:
         raise ConfigError(
             f"PostgreSQL has {max(room.free, 0)} connections left (max_connections "
             f"{room.most}, {room.reserved} reserved, {room.used} in use) and {needs.who}"
-            f" needs at least {needs.minimum}: raise max_connections, end what uses them, or "
-            "give this login and database a higher limit"
+            f" needs at least {needs.minimum}: raise max_connections, close other connections, or "
+            "raise the limit of this login and database"
         )
     allowed = (
         min(most, room.free)

@@ -1,7 +1,7 @@
-"""The parameters of a connection as libpq reads them: from a URL or `key=value` words, a service
-file, and the `PG…` variables.
+"""Parsing of connection parameters as libpq does: from a URL or `key=value` words, a service file,
+and the `PG…` variables.
 
-Errors name the parameter and never show the text, which may hold a password.
+Errors name the parameter and never show the text, which may contain a password.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ _KEYWORD_VALUE = re.compile(
 )
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
 _ENCODE_HINT = (
-    "write characters of a user or password that mean something in a URL as %XX (@ is %40, / is "
-    "%2F, : is %3A)"
+    "percent-encode special characters of the user and password (@ as %40, / as %2F, : as %3A)"
 )
 
 KEYWORDS = frozenset(
@@ -37,7 +36,7 @@ KEYWORDS = frozenset(
     "sslsni target_session_attrs tcp_user_timeout user".split()
 )
 _ALIASES = {"database": "dbname", "ssl": "sslmode"}
-"""What other drivers call a parameter."""
+"""Names that other drivers use for a parameter."""
 _SSL_FLAGS = {"true": "require", "1": "require", "false": "disable", "0": "disable"}
 _ENVIRONMENT_VARIABLES = {
     "PGHOST": "host",
@@ -82,20 +81,20 @@ _ENVIRONMENT_VARIABLES = {
 
 
 class EmbeddedUrl(str):
-    """The URL of the embedded server: complete, so that no environment variable adds to it."""
+    """The URL of the embedded server. It is complete: environment variables do not apply."""
 
 
 def parse_conninfo(text: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return every parameter that is set, under libpq's names; what the text says wins over the
-    service file, and that over variables.
+    """Return all parameters by libpq's names. The text takes precedence over the service file, and
+    the service file over environment variables.
 
     Args:
-        text: a URL (`postgresql://…`, also with the name of a driver: `postgresql+asyncpg://…`), or
-            words such as `host=db dbname=livedex`.
-        environment: where `PG…` variables are; default: the process's.
+        text: a URL (`postgresql://…`, also with a driver: `postgresql+asyncpg://…`), or words such
+            as `host=db dbname=livedex`.
+        environment: with `PG…` variables; default: that of the process.
 
     Raises:
-        ConfigError: it cannot be read, or has a parameter that libpq does not have.
+        ConfigError: the text is invalid, or has a parameter that libpq does not have.
     """
     environment = os.environ if environment is None else environment
     found = _parse_url(text) if re.match(r"[\w+.-]+://", text) else _parse_keyword_values(text)
@@ -117,15 +116,19 @@ def parse_conninfo(text: str, environment: Mapping[str, str] | None = None) -> d
 
 
 def _normalized(pairs: list[tuple[str, str]], where: str) -> dict[str, str]:
-    """The parameters of a text under libpq's names; the last one wins, empty ones are not set."""
+    """Return parameters by libpq's names; of duplicates the last one, without empty values.
+
+    Raises:
+        ConfigError: libpq has no such parameter.
+    """
     found: dict[str, str] = {}
     for name, value in pairs:
         known = _ALIASES.get(name, name)
         if known not in KEYWORDS:
-            shown = name if name.isidentifier() and len(name) < 64 else "a name with odd characters"
+            shown = name if name.isidentifier() and len(name) < 64 else "an unprintable name"
             raise ConfigError(
-                f"{where}: {shown} is no parameter of a connection; a setting of the server "
-                "is written options=-c%20NAME=VALUE"
+                f"{where}: {shown} is not a connection parameter; write a server setting as "
+                "options=-c%20NAME=VALUE"
             )
         found[known] = _SSL_FLAGS.get(value.lower(), value) if name == "ssl" else value
     return {name: value for name, value in found.items() if value}
@@ -137,7 +140,7 @@ def _parse_url(text: str) -> dict[str, str]:
     begin = _SCHEME.match(text)
     if begin is None:
         raise ConfigError(
-            f"{where} does not begin with postgresql://: write "
+            f"{where} must begin with postgresql://: use "
             "postgresql://USER:PASSWORD@HOST:5432/DATABASE"
         )
     rest = text[begin.end() :]
@@ -159,7 +162,7 @@ def _parse_url(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals:
             raise ConfigError(
-                f"{where}: a parameter has no value; write NAME=VALUE after the question mark"
+                f"{where}: a parameter has no value; use NAME=VALUE after the question mark"
             )
         name = _percent_decode(name, "the name of a parameter")
         (repeated if name == "host" else pairs).append(
@@ -169,20 +172,24 @@ def _parse_url(text: str) -> dict[str, str]:
 
 
 def _join_repeated_hosts(repeated: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Convert SQLAlchemy's repeated `host=NAME:PORT` to libpq's form; leave a single one alone."""
+    """Convert SQLAlchemy's repeated `host=NAME:PORT` to libpq's form; a single one is unchanged."""
     if len(repeated) < 2:
         return repeated
     return _parse_hosts(",".join(value for _, value in repeated))
 
 
 def _split_at_first(text: str, characters: str) -> tuple[str, str]:
-    """What comes before the first of some characters, and the rest with it."""
+    """Split a text before the first of some characters."""
     found = re.search(f"[{re.escape(characters)}]", text)
     return (text, "") if found is None else (text[: found.start()], text[found.start() :])
 
 
 def _parse_hosts(text: str) -> list[tuple[str, str]]:
-    """`host:port,host:port` as two lists."""
+    """Return `host:port,host:port` as pairs for `host` and `port`.
+
+    Raises:
+        ConfigError: a host or a port is invalid.
+    """
     if not text:
         return []
     hosts, ports = [], []
@@ -190,8 +197,8 @@ def _parse_hosts(text: str) -> list[tuple[str, str]]:
         found = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^:\[\]@]*))(?::(\d*))?", part)
         if found is None:
             raise ConfigError(
-                "the database URL: a host is none, or its port no number; write HOST:PORT, "
-                f"or [::1]:PORT; {_ENCODE_HINT}"
+                "the database URL: a host or its port is invalid; use HOST:PORT or [::1]:PORT, and "
+                f"{_ENCODE_HINT}"
             )
         hosts.append(_percent_decode(found[1] or found[2] or "", "host"))
         ports.append(found[3] or "")
@@ -201,11 +208,11 @@ def _parse_hosts(text: str) -> list[tuple[str, str]]:
 def _percent_decode(text: str, name: str) -> str:
     text = text.strip(" \t\n\v\f\r")
     if re.search(r"[ \t\n\v\f\r]", text):
-        raise ConfigError(f"the database URL: {name} has a blank in it: write it as %20")
+        raise ConfigError(f"the database URL: {name} contains a space: write it as %20")
     if _BAD_ESCAPE.search(text):
         raise ConfigError(
-            f"the database URL: {name} has a % that no two hexadecimal digits follow, or "
-            "%00: write % as %25"
+            f"the database URL: {name} contains %00, or a % without two hexadecimal digits: write "
+            "% as %25"
         )
     try:
         return unquote_to_bytes(text).decode("utf-8")
@@ -220,20 +227,23 @@ def _parse_keyword_values(text: str) -> dict[str, str]:
         found = _KEYWORD_VALUE.match(text, at)
         if found is None:
             raise ConfigError(
-                f"{where} cannot be read: write postgresql://USER:PASSWORD@HOST:5432/"
-                "DATABASE, or host=HOST dbname=DATABASE"
-                " with '…' around values that have blanks"
+                f"{where} is invalid: use postgresql://USER:PASSWORD@HOST:5432/DATABASE, or "
+                "host=HOST dbname=DATABASE with '…' around values that contain spaces"
             )
         value = found[2] if found[2] is not None else found[3]
         pairs.append((found[1], re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)))
         at = found.end()
     if not pairs:
-        raise ConfigError(f"{where} is empty: write postgresql://USER:PASSWORD@HOST:5432/DATABASE")
+        raise ConfigError(f"{where} is empty: use postgresql://USER:PASSWORD@HOST:5432/DATABASE")
     return _normalized(pairs, where)
 
 
 def _read_service(name: str, file: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """The parameters under `[name]` of the service file."""
+    """Return the parameters of section `[name]` in the service file.
+
+    Raises:
+        ConfigError: there is no such section, or a line of it is invalid.
+    """
     home = environment.get("HOME")
     places = [Path(file)] if file else [Path(home) / ".pg_service.conf"] if home else []
     if folder := environment.get("PGSYSCONFDIR"):
@@ -252,8 +262,8 @@ def _read_service(name: str, file: str | None, environment: Mapping[str, str]) -
                 key, equals, value = line.partition("=")
                 if not equals or key == "service":
                     raise ConfigError(
-                        f"{place}: a line of the service {name} is no NAME=VALUE: "
-                        "connections by LDAP are not offered"
+                        f"{place}: a line of the service {name} must be NAME=VALUE: LDAP look-ups "
+                        "are not supported"
                     )
                 pairs.append((key, value))
         if seen:

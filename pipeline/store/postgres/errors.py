@@ -1,9 +1,8 @@
-"""Tell errors that mean "the database cannot be used now" from errors about a statement or its
-values.
+"""Distinguishes database outages from errors of a statement or its values.
 
-Every part that talks to PostgreSQL asks here: the store, the queue, background loops, listeners.
-What it calls an outage costs no document an attempt: it is waited for, told in the health, and over
-by itself. Source of the codes: PostgreSQL's manual, appendix "PostgreSQL Error Codes".
+Store, queue, background loops and listeners all use it. An outage does not count as an attempt of a
+document: the stages wait, report it in the health, and resume automatically. Source of the codes:
+PostgreSQL's manual, appendix "PostgreSQL Error Codes".
 """
 
 from __future__ import annotations
@@ -40,23 +39,20 @@ _SQLSTATE_CLASSES = {
     "XX": "it failed internally",
 }
 _STATEMENT_ERRORS = frozenset({"57014"})
-"""Of these classes, what ends one statement and says nothing about the next one
-(`statement_timeout`, a cancel).
-"""
+"""Codes in these classes that concern one statement only (`statement_timeout`, a cancel)."""
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def outage_reason(error: BaseException | None) -> str | None:
-    """Return why the database cannot be used now, or None where the error is about a statement or
-    its values.
+    """Return why the database is unavailable; None: the error concerns a statement or its values.
 
     Args:
-        error: of asyncpg, of SQLAlchemy (the driver's error is looked for in it), or of the
-            operating system.
+        error: of asyncpg, of SQLAlchemy (which wraps the driver's error), or of the operating
+            system.
 
     Returns:
-        A few words without ids, values, names and addresses, fit for whoever asks.
+        A few words without ids, values, names and addresses, safe to show to every caller.
     """
     for each in _unwrap_errors(error):
         state = getattr(each, "sqlstate", None)
@@ -79,7 +75,7 @@ def outage_reason(error: BaseException | None) -> str | None:
 
 
 def _unwrap_errors(error: BaseException | None) -> list[BaseException]:
-    """The error and, of a wrapper, what is wrapped."""
+    """Return the error and the errors that it wraps."""
     found: list[BaseException] = []
     for each in (error, getattr(error, "orig", None)):
         while each is not None and each not in found and len(found) < 8:

@@ -1,4 +1,4 @@
-"""Being told by other processes: one LISTEN connection, opened anew whenever it ends."""
+"""PostgreSQL LISTEN on a dedicated connection, with automatic reconnects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ _RECONNECT_DELAY_S = 1.0
 async def listen(
     url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]
 ) -> AsyncIterator[None]:
-    """Listen to a channel for as long as the block lasts; see `keep_listening`."""
+    """Listen to a channel until the end of the block.
+
+    Args:
+        url: of the database.
+        channel: of NOTIFY.
+        told: called with the payload of each notification.
+        began: called whenever listening begins; earlier notifications may have been missed.
+    """
     task = asyncio.create_task(
         listen_forever(url, channel, told, began), name=f"listen to {channel}"
     )
@@ -41,8 +48,9 @@ async def listen_forever(
 
     Args:
         url: of the database.
+        channel: of NOTIFY.
         told: called with the payload of each notification.
-        began: called whenever listening begins: what was notified before that is not known.
+        began: called whenever listening begins; earlier notifications may have been missed.
         ended: called whenever the connection has ended.
     """
     while True:
@@ -50,9 +58,7 @@ async def listen_forever(
             await _listen_once(url, channel, told, began)
         except Exception as exc:
             if outage_reason(exc) is None:
-                log.exception(
-                    "listening to %s ended in a way that nobody foresaw; it begins again", channel
-                )
+                log.exception("listening to %s failed unexpectedly; reconnecting", channel)
         finally:
             ended()
         await asyncio.sleep(_RECONNECT_DELAY_S)
@@ -61,7 +67,7 @@ async def listen_forever(
 async def _listen_once(
     url: str, channel: str, told: Callable[[str], None], began: Callable[[], None]
 ) -> None:
-    """Pass on what is told until the connection ends."""
+    """Pass on notifications until the connection ends."""
     ended = asyncio.Event()
     connection = await connect(url, application_name="livedex-listening")
     try:

@@ -1,4 +1,4 @@
-"""Passwords of a `.pgpass` file, as libpq finds them."""
+"""Look-up of passwords in a `.pgpass` file, as libpq does it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ _FIELD = re.compile(r"((?:[^:\\]|\\.)*)(?::|$)", re.DOTALL)
 def find_password(
     file: Path, hosts: Sequence[tuple[str, str]], database: str, user: str, *, named: bool
 ) -> str | None:
-    """Return the password of the first line that fits, or None.
+    """Return the password of the first matching line; None: no line matches.
 
     Args:
+        file: the password file.
         hosts: each host, or folder of a socket, with its port.
-        named: the file was asked for by `passfile`; else it is the one in the home folder.
+        database: name of the database.
+        user: of the connection.
+        named: `passfile` names the file; False: it is the default file in the home folder.
 
     Raises:
-        ConfigError: the hosts have different passwords, which one connection cannot have.
+        ConfigError: the file cannot be read, or the hosts have different passwords, which asyncpg
+            does not support.
     """
     try:
         mode = file.stat().st_mode
@@ -32,12 +36,12 @@ def find_password(
     except (OSError, UnicodeDecodeError) as exc:
         if named:
             raise ConfigError(
-                f"passfile={file} cannot be read ({type(exc).__name__}): name a file that can"
+                f"passfile={file} cannot be read ({type(exc).__name__}): choose a readable file"
             ) from exc
         return None
     if mode & 0o077:
         log.warning(
-            "the password file %s is not used, since others may read it: chmod 600 it", file
+            "the password file %s is ignored because other users can read it: chmod 600 it", file
         )
         return None
     entries = [
@@ -48,8 +52,8 @@ def find_password(
     found = {_first_match(entries, host, port, database, user) for host, port in hosts}
     if len(found) > 1:
         raise ConfigError(
-            f"passfile={file} has different passwords for the hosts: give all hosts of a "
-            "connection the same one"
+            f"passfile={file} has different passwords for the hosts of one connection: use the "
+            "same password for all"
         )
     return found.pop() if found else None
 

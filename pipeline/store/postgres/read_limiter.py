@@ -1,8 +1,8 @@
-"""How much of the database the reads of one tenant may take, so that one tenant's worst queries
-leave room for those of others.
+"""Limits concurrent reads per tenant, so that slow queries of one tenant do not block others.
 
-A tenant that reads alone may use every connection but one; beside others it has half of them. Who
-finds none free waits in the line of its credential, and the credentials of a tenant take turns.
+A tenant that reads alone may use all connections but one; with other active tenants it may use half
+of them. Further reads wait in a queue for each credential, and the credentials of a tenant are
+served in turn.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from livedex.pipeline.model import TenantId
 from livedex.pipeline.runtime.request_context import current_credential
 
 MAX_WAITING_READS = 64
-"""Reads of one tenant that may wait."""
+"""Maximum number of waiting reads of one tenant."""
 _ACTIVE_WINDOW_S = 60.0
+_TOO_MANY_READS = "too many reads of this tenant are running"
 
 
 @dataclass(slots=True)
 class _TenantQueue:
-    """One tenant: reads under way, and those that wait, by credential."""
+    """Running reads of one tenant, and waiting reads by credential."""
 
     running: int = 0
     waiting: int = 0
@@ -34,12 +35,12 @@ class _TenantQueue:
 
 
 class ReadLimiter:
-    """Gives reads their turns.
+    """Limits concurrent reads per tenant.
 
     Args:
-        connections: of the pool that reads use, >= 1.
-        wait_s: the longest that a read waits for its turn.
-        clock: seconds, monotonic.
+        connections: size of the pool that reads use, >= 1.
+        wait_s: maximum waiting time of a read in seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class ReadLimiter:
         self._accounts: dict[TenantId, _TenantQueue] = {}
 
     def share(self, tenant_id: TenantId) -> int:
-        """Return how many reads of a tenant may be under way at once."""
+        """Return the maximum number of concurrent reads of a tenant."""
         recently = self._clock() - _ACTIVE_WINDOW_S
         shared = any(
             other.last_s > recently for name, other in self._accounts.items() if name != tenant_id
@@ -60,10 +61,13 @@ class ReadLimiter:
 
     @asynccontextmanager
     async def turn(self, tenant_id: TenantId) -> AsyncIterator[None]:
-        """Hold a turn for as long as the block lasts.
+        """Wait for a free slot, and hold it until the end of the block.
+
+        Args:
+            tenant_id: of the read.
 
         Raises:
-            RetryableError: too many reads of this tenant are under way.
+            RetryableError: too many reads of this tenant are running or waiting.
         """
         account = self._account(tenant_id)
         if account.running >= self.share(tenant_id):
@@ -92,7 +96,7 @@ class ReadLimiter:
 
     async def _wait(self, account: _TenantQueue) -> None:
         if account.waiting >= MAX_WAITING_READS:
-            raise RetryableError("too many reads of this tenant are under way", retry_after_s=2)
+            raise RetryableError(_TOO_MANY_READS, retry_after_s=2)
         who, turn = current_credential.get(), asyncio.get_running_loop().create_future()
         account.lines.setdefault(who, deque()).append(turn)
         account.waiting += 1
@@ -100,22 +104,20 @@ class ReadLimiter:
             async with asyncio.timeout(self._wait_s):
                 await turn
         except BaseException as exc:
-            if turn.done() and not turn.cancelled():  # it was given, and nobody will use it
+            if turn.done() and not turn.cancelled():  # the slot was granted but will not be used
                 account.running -= 1
             if (line := account.lines.get(who)) is not None and turn in line:
                 line.remove(turn)
                 if not line:
                     del account.lines[who]
             if isinstance(exc, TimeoutError):
-                raise RetryableError(
-                    "too many reads of this tenant are under way", retry_after_s=2
-                ) from exc
+                raise RetryableError(_TOO_MANY_READS, retry_after_s=2) from exc
             raise
         finally:
             account.waiting -= 1
 
     def _wake(self, tenant_id: TenantId, account: _TenantQueue) -> None:
-        """Give free turns to those who wait, one credential after the other."""
+        """Grant free slots to waiting reads, one credential after the other."""
         while account.lines and account.running < self.share(tenant_id):
             who, line = next(iter(account.lines.items()))
             turn = line.popleft()

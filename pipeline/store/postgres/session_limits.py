@@ -1,9 +1,8 @@
-"""How long a session of a process that stands still, or cannot be reached, may keep anything from
-others.
+"""Time limits for sessions of frozen or unreachable processes, so that they do not hold locks.
 
-A frozen process, or one behind a network that was cut, says nothing: its connections look alive for
-two hours. So the server ends a transaction that waits for its client, which frees its locks, and
-both ends ask each other on idle connections.
+The connections of a frozen process, or of one behind a broken network, look alive for two hours. So
+the server ends transactions that wait for their client, which frees their locks, and both ends send
+TCP keepalives.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from typing import Any
 
 _IDLE_S, _INTERVAL_S, _COUNT = 10, 5, 3
 UNREACHABLE_AFTER_S = _IDLE_S + _INTERVAL_S * _COUNT
-"""After so many seconds without an answer the other end counts as gone."""
+"""After this many seconds without a response, a connection is considered dead."""
 
 SESSION_SETTINGS: dict[str, str] = {
-    # no transaction waits for anything but the database
+    # transactions wait for nothing but the database
     "idle_in_transaction_session_timeout": "20s",
     "tcp_keepalives_idle": str(_IDLE_S),
     "tcp_keepalives_interval": str(_INTERVAL_S),
     "tcp_keepalives_count": str(_COUNT),
 }
-"""For each session of the application, at connect."""
+"""Settings of each session of the application."""
 
 _OPTIONS = (
     ("TCP_KEEPIDLE", _IDLE_S),
@@ -34,16 +33,15 @@ _OPTIONS = (
 
 
 def enable_tcp_keepalive(connection: Any) -> None:
-    """Let the operating system find out whether the server behind a connection can still be
-    reached.
+    """Enable TCP keepalives on a connection.
 
     Args:
-        connection: of asyncpg; one on a socket of this machine is left as it is.
+        connection: of asyncpg; Unix sockets stay unchanged.
     """
-    found = connection._transport.get_extra_info("socket")  # there is no public way to it
+    found = connection._transport.get_extra_info("socket")  # asyncpg has no public access to it
     if found is None or found.family not in (socket.AF_INET, socket.AF_INET6):
         return
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _OPTIONS:
-        if hasattr(socket, name):  # each system has its own
+        if hasattr(socket, name):  # the options differ between systems
             found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

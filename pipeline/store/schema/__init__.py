@@ -1,1 +1,1 @@
-"""The schema of the database: migrations, roles, privileges, and checks of the server."""
+"""The database schema: migrations, roles, privileges, and version checks of the server."""

@@ -1,6 +1,6 @@
-"""The two roles of an installation.
+"""The two database roles of an installation.
 
-Roles belong to the whole server, so installations on one server need different ones.
+Roles belong to the whole server, so installations on the same server need different roles.
 """
 
 from __future__ import annotations
@@ -24,18 +24,16 @@ class DatabaseRoles:
 
     @property
     def application(self) -> str:
-        """Owns nothing; every process works as this role."""
+        """Return the role of all processes; it owns nothing."""
         return f"{self.prefix}_app"
 
     @property
     def definer(self) -> str:
-        """Owns the functions that look across the policies; nobody logs in as it."""
+        """Return the role that owns the functions that bypass row policies; it cannot log in."""
         return f"{self.prefix}_definer"
 
     def render(self, sql: str) -> str:
-        """Return the text of a migration for these roles; migrations are written for those of the
-        default.
-        """
+        """Return the text of a migration for these roles; the files contain the default roles."""
         return _NAMES.sub(lambda found: f"{self.prefix}_{found[1]}", sql)
 
 

@@ -1,4 +1,4 @@
-"""The schema as a script, for administrators who run it by other means than `livedex migrate`."""
+"""The migrations as one SQL script, for administrators who do not run `livedex migrate`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ do {body};
 
 
 def migration_script(roles: DatabaseRoles = DEFAULT_ROLES) -> str:
-    """Return everything that `migrate` would run on an empty database; run again, it applies what
-    is missing and nothing twice.
+    """Return a script that does what `migrate` does on an empty database. It can be run repeatedly,
+    and applies only missing migrations.
+
+    Args:
+        roles: of the installation.
     """
     path = _SET_SEARCH_PATH.format(local="false")
     parts = [

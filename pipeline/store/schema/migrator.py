@@ -1,7 +1,7 @@
-"""Bring the schema up to date: numbered `.sql` files, each run once in a transaction of its own.
+"""Migrations of the schema: numbered `.sql` files, each run once in its own transaction.
 
-Two processes that start at once are safe: the second waits for the first one's advisory lock and
-then finds nothing to do.
+Concurrent starts are safe: the second process waits for the advisory lock of the first, and then
+finds nothing to do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 APPLICATION_ROLE = DEFAULT_ROLES.application
 MIGRATION_LOCK_KEY = 7_205_759_403_792_794
 _SET_IDLE_TIMEOUTS = (
-    # of a process that is frozen meanwhile
+    # ends the session of a process that freezes during a migration
     "set idle_session_timeout = '60s'; set idle_in_transaction_session_timeout = '60s'"
 )
 _RESET_IDLE_TIMEOUTS = "reset idle_session_timeout; reset idle_in_transaction_session_timeout"
@@ -75,8 +75,9 @@ class Migration:
     """One step of the schema.
 
     Attributes:
-        number: its place, from 1.
+        number: orders the migrations, >= 1.
         name: of its file.
+        sql: its text.
     """
 
     number: int
@@ -85,13 +86,13 @@ class Migration:
 
     @property
     def sha256(self) -> str:
-        """Hash of its text: a migration is never changed once it was applied."""
+        """Return the hash of its text, which detects changes to an applied migration."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
 @cache
 def all_migrations() -> list[Migration]:
-    """Every migration, in order."""
+    """Return all migrations in order."""
     files = sorted(
         (f for f in resources.files("livedex.migrations").iterdir() if f.name.endswith(".sql")),
         key=lambda f: f.name,
@@ -101,7 +102,7 @@ def all_migrations() -> list[Migration]:
 
 @cache
 def granted_privileges(roles: DatabaseRoles) -> SchemaPrivileges:
-    """Return what all migrations together grant."""
+    """Return the privileges that all migrations together grant."""
     return SchemaPrivileges(
         [roles.render(script) for script in [BOOTSTRAP_SQL, *(m.sql for m in all_migrations())]],
         roles,
@@ -110,10 +111,11 @@ def granted_privileges(roles: DatabaseRoles) -> SchemaPrivileges:
 
 @asynccontextmanager
 async def open_connection(url: str, setting: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection of one's own for as long as the block lasts.
+    """Open a connection, and close it at the end of the block.
 
     Args:
-        setting: where the URL comes from, for the error.
+        url: of the database.
+        setting: name of the setting that contains the URL, for error messages.
 
     Raises:
         ConfigError: the database does not answer.
@@ -134,17 +136,18 @@ async def open_connection(url: str, setting: str) -> AsyncIterator[asyncpg.Conne
 async def migrate(
     connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES
 ) -> list[str]:
-    """Apply what is missing, and grant again what got lost.
+    """Apply missing migrations, and restore missing privileges.
 
     Args:
         connection: as the owner, outside a transaction.
+        roles: of the installation.
 
     Returns:
-        The names of the migrations applied now, in order.
+        The names of the newly applied migrations, in order.
 
     Raises:
-        ConfigError: PostgreSQL or pgvector is too old, the role may not do it, or an applied
-        migration was changed.
+        ConfigError: PostgreSQL or pgvector is too old, the role lacks privileges, or an applied
+            migration was changed.
     """
     check_server_version(connection)
     await connection.execute("select pg_advisory_lock($1::bigint)", MIGRATION_LOCK_KEY)
@@ -195,10 +198,10 @@ async def _apply(connection: asyncpg.Connection, roles: DatabaseRoles) -> list[s
 
 
 async def _restore_privileges(connection: asyncpg.Connection, roles: DatabaseRoles) -> None:
-    """Grant what a restored dump, or another prefix of the roles, lacks.
+    """Grant privileges that are missing after a restore, or for a new role prefix.
 
     Raises:
-        ConfigError: this role may not grant it; the message has the statement.
+        ConfigError: the role may not grant them; the message contains the statement.
     """
     missing = await granted_privileges(roles).missing(connection)
     for statement in missing:
@@ -206,21 +209,22 @@ async def _restore_privileges(connection: asyncpg.Connection, roles: DatabaseRol
             await connection.execute(statement)
         except asyncpg.InsufficientPrivilegeError as exc:
             raise ConfigError(
-                f"this role may not mend the rights on the schema ({exc}): run as its owner "
+                f"the role may not restore the privileges on the schema ({exc}): run as its owner "
                 f"or an administrator: {statement};"
             ) from exc
-        log.info("granted again: %s", " ".join(statement.split())[:200])
-    # a grant that is not one's own to give is a mere warning
+        log.info("restored privileges: %s", " ".join(statement.split())[:200])
+    # PostgreSQL only warns about a grant that the role may not give, so check again
     if missing and (left := await granted_privileges(roles).missing(connection)):
         raise ConfigError(
-            f"this role may not mend the rights on the schema: run as an administrator: {left[0]};"
+            "the role may not restore the privileges on the schema: run as an administrator: "
+            f"{left[0]};"
         )
 
 
 async def _permission_advice(
     connection: asyncpg.Connection, roles: DatabaseRoles, exc: Exception
 ) -> str:
-    """What to do where this role may not migrate."""
+    """Return what to do if the role may not migrate."""
     taken = await connection.fetch(
         "select rolname::text as name from pg_roles where rolname = any ($1) and not "
         "pg_has_role(current_user, rolname, 'set')",
@@ -232,22 +236,24 @@ async def _permission_advice(
             await connection.fetchval("select current_user::text"),
         )
         return (
-            f"the roles {names} are there and {user} may not use them, for another "
-            "installation on this server made them: set LIVEDEX_ROLE_PREFIX"
-            f' to a name of your own, or let an administrator run: grant {names} to "{user}" '
-            "with inherit true, set true;"
+            f"{user} may not use the existing roles {names}, which another installation on this "
+            "server created: set LIVEDEX_ROLE_PREFIX to a new prefix, or run as an administrator: "
+            f'grant {names} to "{user}" with inherit true, set true;'
         )
     return (
-        f"this role may not migrate ({exc}): use an owner's URL, or run the output of `livedex "
+        f"the role may not migrate ({exc}): use an owner's URL, or run the output of `livedex "
         "migrate --sql`"
     )
 
 
 async def check_server(connection: asyncpg.Connection) -> None:
-    """Refuse a PostgreSQL or pgvector that is too old, and warn of a pgvector with known faults.
+    """Check the versions of PostgreSQL and pgvector; warn about a pgvector with known bugs.
+
+    Args:
+        connection: as any role.
 
     Raises:
-        ConfigError: one is too old.
+        ConfigError: a version is too old.
     """
     check_server_version(connection)
     if problem := await check_pgvector_version(connection):
@@ -257,7 +263,7 @@ async def check_server(connection: asyncpg.Connection) -> None:
 async def is_bootstrapped(
     connection: asyncpg.Connection, roles: DatabaseRoles = DEFAULT_ROLES
 ) -> bool:
-    """Whether roles, extension and the table of migrations are there."""
+    """Return whether the roles and the table of migrations exist."""
     found = await connection.fetchval(
         "select to_regclass('public.migrations') is not null and (select count(*) = 2 from "
         "pg_catalog.pg_roles where rolname = any ($1))",
@@ -267,20 +273,24 @@ async def is_bootstrapped(
 
 
 async def check_privileges(connection: asyncpg.Connection, roles: DatabaseRoles) -> None:
-    """Refuse a schema that lacks rights, for a process that may not mend them.
+    """Check the privileges on the schema, for a process that cannot restore them.
+
+    Args:
+        connection: as the application's role.
+        roles: of the installation.
 
     Raises:
-        ConfigError: it does; the message has the first statement that mends it.
+        ConfigError: privileges are missing; the message contains the first missing statement.
     """
     try:
         missing = await granted_privileges(roles).missing(connection)
     except MissingRolesError:
         raise ConfigError(
-            f"the role {roles.application} or {roles.definer} is not there: run `livedex "
+            f"the role {roles.application} or {roles.definer} does not exist: run `livedex "
             "migrate` as the owner"
         ) from None
     if missing:
         raise ConfigError(
-            "the schema lacks rights, as after a restore: run `livedex migrate` as the "
-            f"owner, which does: {missing[0]}; …"
+            "privileges on the schema are missing, as after a restore: run `livedex migrate` as "
+            f"the owner, which runs: {missing[0]}; …"
         )

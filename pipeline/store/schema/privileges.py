@@ -1,8 +1,7 @@
-"""Rights on the schema: what the migrations grant is looked for in the database, and granted again
-where it got lost.
+"""Privileges on the schema: compares the grants of the migrations with those in the database.
 
-A dump that is restored into another server, or without owners and grants, has the tables and the
-data and lacks these.
+A dump that was restored on another server, or without owners and grants, has the tables and data,
+but lacks privileges.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ _DROPPED_POLICY = re.compile(r"drop policy (?:if exists )?(\w+) on (\w+)$")
 _FUNCTION = re.compile(r"create or replace function (\w+)\(")
 _SIGNATURES = re.compile(r"\w+\([^()]*\)")
 _ALL_PRIVILEGES = ("select", "insert", "update", "delete")
+_TENANT_POLICY = "own_rows"  # on every table with a column tenant_id
 
 _TENANT_TABLES_SQL = """
 select c.oid::regclass::text as name, c.relrowsecurity and c.relforcerowsecurity as secured
@@ -66,10 +66,11 @@ class _Policy:
 
 
 class SchemaPrivileges:
-    """What the migrations grant.
+    """The privileges that the migrations grant.
 
     Args:
-        scripts: their texts in order, for the roles of this installation.
+        scripts: texts of the migrations in order, for the roles of this installation.
+        roles: of the installation.
     """
 
     def __init__(self, scripts: list[str], roles: DatabaseRoles) -> None:
@@ -96,16 +97,23 @@ class SchemaPrivileges:
             self._revoked_from_public |= set(_SIGNATURES.findall(found[1]))
         elif found := _OWNER.match(statement):
             self._owners[found[1]] = found[2]
-        elif (found := _POLICY.match(statement)) and found[
-            1
-        ] != "own_rows":  # every table of tenants has that one
+        elif (found := _POLICY.match(statement)) and found[1] != _TENANT_POLICY:
             self._policies[found[2], found[1]] = _Policy(found[1], found[2], found[3], written)
-        elif found := _DROPPED_TABLE.match(statement):
-            gone = set(_names(found[1]))
-            self._tables -= gone
-            self._grants = {key: value for key, value in self._grants.items() if key[0] not in gone}
+        elif statement.startswith("drop "):
+            self._read_drop(statement)
+        elif (found := _FUNCTION.match(statement)) and self._roles.application in statement:
+            self._functions_naming_roles[found[1]] = written
+
+    def _read_drop(self, statement: str) -> None:
+        """Forget the privileges on a table, policy or function that a later migration drops."""
+        if found := _DROPPED_TABLE.match(statement):
+            dropped = set(_names(found[1]))
+            self._tables -= dropped
+            self._grants = {
+                key: value for key, value in self._grants.items() if key[0] not in dropped
+            }
             self._policies = {
-                key: value for key, value in self._policies.items() if key[0] not in gone
+                key: value for key, value in self._policies.items() if key[0] not in dropped
             }
         elif found := _DROPPED_POLICY.match(statement):
             self._policies.pop((found[2], found[1]), None)
@@ -116,8 +124,6 @@ class SchemaPrivileges:
                 self._executors = {
                     (name, role) for name, role in self._executors if name != signature
                 }
-        elif (found := _FUNCTION.match(statement)) and self._roles.application in statement:
-            self._functions_naming_roles[found[1]] = written
 
     def _read_grant(self, privileges: str, kind: str, names: str, roles: list[str]) -> None:
         for role in roles:
@@ -130,11 +136,13 @@ class SchemaPrivileges:
                     self._grants.setdefault((table, role), set()).update(_names(privileges))
 
     async def missing(self, connection: asyncpg.Connection) -> list[str]:
-        """Return the statements that make the rights whole again, in order; none where nothing is
-        missing.
+        """Return the statements that restore missing privileges, in order.
 
         Args:
-            connection: as any role, with the schema that the migrations made.
+            connection: as any role, to a database with all migrations.
+
+        Raises:
+            MissingRolesError: the roles do not exist.
         """
         if not await connection.fetchval(
             "select count(*) = 2 from pg_catalog.pg_roles where rolname = any ($1)",
@@ -229,7 +237,7 @@ class SchemaPrivileges:
 
 
 class MissingRolesError(Exception):
-    """The roles themselves are not there."""
+    """The roles do not exist."""
 
 
 def _names(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Takes the text of a migration apart."""
+"""Splitting and quoting of SQL text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _TOKEN = re.compile(
 
 
 def split_statements(sql: str) -> list[str]:
-    """Return the statements of a script in order, without comments between words and without their
-    semicolons.
+    """Return the statements of a script in order, without comments and semicolons.
+
+    Args:
+        sql: the script.
     """
     found, parts = [], list[str]()
     for token in _TOKEN.finditer(sql):
@@ -26,7 +28,7 @@ def split_statements(sql: str) -> list[str]:
 
 
 def dollar_quoted(sql: str) -> str:
-    """Return a text as a constant, whatever is in it."""
+    """Return a text as a dollar-quoted constant, with a tag that the text does not contain."""
     tag = "livedex"
     while f"${tag}$" in sql:
         tag += "_"

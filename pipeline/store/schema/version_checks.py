@@ -1,4 +1,4 @@
-"""What PostgreSQL and pgvector have to be, and which of their faults are known."""
+"""Required versions of PostgreSQL and pgvector, and known bugs of pgvector."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ _KNOWN_PGVECTOR_BUGS = (
     ((0, 8, 3), "vacuum may damage an HNSW index"),
     ((0, 8, 4), "vacuum may leave an HNSW graph unrepaired, and inserts beside it may fail"),
 )
-"""The version that mends each. Source: pgvector's CHANGELOG."""
+"""Known bugs with the version that fixes each. Source: pgvector's CHANGELOG."""
 
 
 def check_server_version(connection: asyncpg.Connection) -> None:
-    """Refuse a PostgreSQL that is too old.
+    """Check the version of PostgreSQL.
+
+    Args:
+        connection: to the server.
 
     Raises:
-        ConfigError: it is.
+        ConfigError: it is too old.
     """
     major = connection.get_server_version()[0]
     if major < MIN_SERVER_VERSION:
@@ -30,7 +33,7 @@ def check_server_version(connection: asyncpg.Connection) -> None:
 
 
 async def pgvector_schema(connection: asyncpg.Connection) -> str | None:
-    """Return the schema that pgvector lives in, or None where it is not installed."""
+    """Return the schema of the extension pgvector; None: not installed."""
     found: str | None = await connection.fetchval(
         "select n.nspname::text from pg_catalog.pg_extension e join pg_catalog.pg_namespace "
         "n on n.oid = e.extnamespace where e.extname = 'vector'"
@@ -39,8 +42,11 @@ async def pgvector_schema(connection: asyncpg.Connection) -> str | None:
 
 
 async def set_search_path(connection: asyncpg.Connection) -> str:
-    """Let a session find the schema and pgvector, whatever the role or the database says; return
-    pgvector's schema.
+    """Set `search_path` of a session so that it finds the tables and pgvector; return pgvector's
+    schema.
+
+    Args:
+        connection: of the session.
 
     Raises:
         ConfigError: pgvector is not installed.
@@ -48,8 +54,8 @@ async def set_search_path(connection: asyncpg.Connection) -> str:
     schema = await pgvector_schema(connection)
     if schema is None:
         raise ConfigError(
-            "the database has no pgvector: run `livedex migrate` as its owner, or `create "
-            "extension vector` as an administrator"
+            "pgvector is not installed in the database: run `livedex migrate` as its owner, or "
+            "`create extension vector` as an administrator"
         )
     if schema != "public":
         await connection.execute(
@@ -61,10 +67,13 @@ async def set_search_path(connection: asyncpg.Connection) -> str:
 
 
 async def check_pgvector_version(connection: asyncpg.Connection) -> str | None:
-    """Refuse a pgvector that is too old, and return what is wrong with one that has known faults.
+    """Return a warning about known bugs of the installed pgvector; None: none are known.
+
+    Args:
+        connection: to a database with pgvector.
 
     Raises:
-        ConfigError: it is too old.
+        ConfigError: pgvector is too old.
     """
     row = await connection.fetchrow(
         "select e.extversion as schema, coalesce(a.default_version, e.extversion) as library "
@@ -83,19 +92,19 @@ async def check_pgvector_version(connection: asyncpg.Connection) -> str | None:
 
 
 def pgvector_problem(version: str) -> str | None:
-    """Return what is wrong with a version of pgvector's library and what to do, or None."""
+    """Return the known bugs of a version of pgvector, and what to do; None: none are known."""
     faults = [fault for mended, fault in _KNOWN_PGVECTOR_BUGS if parse_version(version) < mended]
     if not faults:
         return None
     return (
-        f"pgvector {version} has faults that 0.8.4 does not have: {'; '.join(faults)}. "
+        f"pgvector {version} has bugs that 0.8.4 fixes: {'; '.join(faults)}. "
         "Install 0.8.4 or later, run `alter extension vector update`,"
         " and then `reindex index concurrently` for each index vectors_N_by_nearness"
     )
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version; what is no number ends them."""
+    """Return the leading numbers of a version, such as (0, 8, 4)."""
     numbers: list[int] = []
     for part in text.split("."):
         if not part.isdecimal():

@@ -23,12 +23,12 @@ def s3(told: str) -> GenericError:
     [
         (
             s3("Server returned non-2xx status code: 503 Service Unavailable: "),
-            "it answers 503",
+            "the storage responded 503",
             False,
         ),
         (
             s3("Server returned non-2xx status code: 429 Too Many Requests: "),
-            "it answers 429",
+            "the storage responded 429",
             False,
         ),
         (
@@ -36,7 +36,7 @@ def s3(told: str) -> GenericError:
                 "Server returned non-2xx status code: 400 Bad Request: "
                 "<Code>InvalidBucketName</Code>"
             ),
-            "it answers 400 InvalidBucketName",
+            "the storage responded 400 InvalidBucketName",
             True,
         ),
         (
@@ -54,7 +54,7 @@ def s3(told: str) -> GenericError:
         ),
         (
             FileNotFoundError("Object at location k not found: ... status code: 404 Not Found: "),
-            "is not there (404): make it",
+            "not found (404): create it",
             True,
         ),
         (
