@@ -302,7 +302,7 @@ async def test_two_owners_that_are_no_superusers_have_an_index_each_on_one_serve
         await run_migrate(as_user(one, "first_owner"), first)
         with pytest.raises(
             ConfigError,
-            match=r"first_app, first_definer are there .* set LIVEDEX_ROLE_PREFIX .* grant "
+            match=r"roles first_app, first_definer, .* set LIVEDEX_ROLE_PREFIX .* grant "
             r"first_app, first_definer to",
         ):
             await run_migrate(as_user(two, "second_owner"), first)

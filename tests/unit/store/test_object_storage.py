@@ -97,7 +97,7 @@ async def test_a_bucket_that_is_missing_is_said_at_the_start(s3: S3Server) -> No
     with pytest.raises(
         ConfigError,
         match=r"LIVEDEX_BLOB_URL: s3://another/prefix: bucket or container not found "
-        r".404 NoSuchBucket.: make it",
+        r".404 NoSuchBucket.: create it",
     ):
         await in_s3("another").check()
 
