@@ -166,6 +166,8 @@ def _print(answer: dict[str, Any]) -> None:
             "not answer, or has not embedded all documents yet "
             "(see `livedex status`)\n"
         )
+    if suggested := answer.get("did_you_mean"):
+        click.echo(f"did you mean: {one_line(suggested)}\n")
     if not answer["hits"]:
         click.echo("nothing found")
     for rank, hit in enumerate(answer["hits"], 1):

@@ -210,6 +210,11 @@ class Hits(BaseModel):
     facets: dict[str, dict[str, int]] | None = Field(
         default=None, description="number of documents found for each value of each requested facet"
     )
+    did_you_mean: str | None = Field(
+        default=None,
+        description="the query with other words for those that no document holds; its hits are "
+        "returned if the query itself finds none; absent if there is no suggestion",
+    )
     next_cursor: str | None = Field(
         default=None, description="with `cursor`: cursor of the next page; null on the last page"
     )

@@ -60,6 +60,7 @@ class SearchResult:
         took_ms: from the request to the answer.
         facets: documents by value for each facet that was asked for; None where none was.
         next_cursor: of the next page, where pages were asked for and more is left.
+        did_you_mean: the query with other words for those that no readable document holds.
     """
 
     hits: list[Hit]
@@ -68,6 +69,7 @@ class SearchResult:
     facets: dict[str, dict[str, int]] | None = None
     next_cursor: str | None = None
     is_paged: bool = False
+    did_you_mean: str | None = None
 
     def as_object(self) -> dict[str, Any]:
         """Return the answer as POST /v1/search has it, without what was not asked for."""
@@ -78,6 +80,8 @@ class SearchResult:
         }
         if self.facets is not None:
             found["facets"] = self.facets
+        if self.did_you_mean is not None:
+            found["did_you_mean"] = self.did_you_mean
         if self.is_paged:
             found["next_cursor"] = self.next_cursor
         return found

@@ -36,8 +36,9 @@ from livedex.pipeline.search.query_expansion import (
 )
 from livedex.pipeline.search.ranking import RetrieverResults, chunk_positions, rank
 from livedex.pipeline.search.recall_monitor import learned_ef_search
-from livedex.pipeline.search.request import SearchRequest
+from livedex.pipeline.search.request import MAX_QUERY_CHARACTERS, SearchRequest
 from livedex.pipeline.search.selection import HitSelector, Page
+from livedex.pipeline.search.spelling_suggestion import MAX_TYPED_WORDS, SpellingSuggester
 from livedex.pipeline.search.vector_retriever import (
     MAX_EXACT_SCAN_PASSAGES,
     VectorQuery,
@@ -119,6 +120,15 @@ class SearchEngine:
             the model refuses the query. OutageError, RetryableError: the database is away; in mode
             `vector` also the embedder.
         """
+        found = await self._search(reader, request)
+        if found.hits or not found.did_you_mean or len(found.did_you_mean) > MAX_QUERY_CHARACTERS:
+            return found
+        corrected = request.model_copy(update={"query": found.did_you_mean})
+        again = await self._search(reader, corrected)
+        took_ms = round(found.took_ms + again.took_ms, 3)
+        return replace(again, did_you_mean=found.did_you_mean, took_ms=took_ms)
+
+    async def _search(self, reader: Reader, request: SearchRequest) -> SearchResult:
         begin = time.perf_counter()
         vector, degraded = await self._query_vector(request, reader.tenant_id)
         selection = document_filter(request, reader)
@@ -126,6 +136,7 @@ class SearchEngine:
             search = _Search(connection, reader.tenant_id, request, selection)
             generation_id = self._generation.generation_id
             hits, page = await search.run(vector, generation_id, self._config, self._exact_passages)
+            suggested = await search.suggest(self._config, finds_nothing=not hits)
             known = None if vector is None or request.mode == "keyword" else generation_id
             if known is not None and not await self._complete.check(
                 connection, reader.tenant_id, known
@@ -141,6 +152,7 @@ class SearchEngine:
             page.facets,
             page.next_cursor,
             is_paged=request.cursor is not None,
+            did_you_mean=suggested,
         )
 
     async def _query_vector(
@@ -198,6 +210,26 @@ class _Search:
         self._request = request
         self._selection = selection
         self._wanted = max(request.candidates, request.limit)
+        self._counts: WordStatistics | None = None
+
+    async def suggest(self, config: str, *, finds_nothing: bool) -> str | None:
+        """Return the query with other words for those that no readable document holds; to be called
+        after `run`.
+
+        Args:
+            finds_nothing: whether the query has no hits.
+        """
+        request = self._request
+        if self._counts is None or request.query is None or request.mode == "vector":
+            return None
+        if request.cursor or request.query_vector is not None:
+            return None
+        if not finds_nothing and len(request.query.split()) > MAX_TYPED_WORDS:
+            return None
+        suggester = SpellingSuggester(
+            self._connection, config, is_restricted=self._selection.principals is not None
+        )
+        return await suggester.suggest(self._tenant_id, request.query, self._counts)
 
     async def run(
         self,
@@ -211,6 +243,7 @@ class _Search:
         counts, indexed = await read_word_statistics(
             self._connection, self._tenant_id, config, query, index_name(generation_id)
         )
+        self._counts = counts
         space = None
         if vector is not None and generation_id is not None:
             enough = indexed and counts.passages > exact_passages

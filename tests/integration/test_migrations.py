@@ -60,6 +60,7 @@ async def test_only_the_audited_functions_look_across_the_policy(owner: asyncpg.
         "tenant_ids",
         "keyword_candidates",
         "field_candidates",
+        "visible_words",
         "find_api_key",
         "has_api_keys",
     }

@@ -56,6 +56,19 @@ from (select array_agg(w.word order by w.place) as words, array_agg(w.repeats or
       left join word_counts c on c.tenant_id = $1 and c.word = w.word) q
 left join word_totals t on t.tenant_id = $1;
 
+-- name: visible_words
+-- A passage that the reader may read for each word, null where there is none. $1 tsquery[]: words
+select place, passage_id from visible_words($1) order by place;
+
+-- name: similar_words
+-- Words of the tenant that may be like another one: those that stand in several passages, and those of the newest passages. Who may read them is
+-- another question. $1 text: tenant  $2 text[]: patterns of which a word matches one  $3 integer, $4 integer: letters at least and at most
+-- $5 bigint: newest passages
+select c.word from word_counts c where c.tenant_id = $1 and length(c.word) between $3::integer and $4::integer and c.word like any ($2)
+union
+select u.lexeme from (select p.tsv from passages p where p.tenant_id = $1 order by p.passage_id desc limit $5) n cross join lateral unnest(n.tsv) u
+where length(u.lexeme) between $3::integer and $4::integer and u.lexeme like any ($2);
+
 -- name: sample_words
 -- In how many of some passages, evenly spread, the words stand: what stands for the counts while these lag. `passages` is how many there
 -- are, up to the bound. $1 text: tenant  $2 text[]: words, each as a tsquery  $3 bigint: passages looked at, about
