@@ -57,6 +57,7 @@ class FaultyDatabase:
         """Refuse writes, or no more.
 
         Args:
+            on: whether sessions begin read-only from now on.
             end: the sessions, as a failover does; those that stay keep what was so when they began.
         """
         self._do(

@@ -72,6 +72,9 @@ async def run_with_broker(
     """Print the table.
 
     Args:
+        kills: how many processes are killed.
+        operations: edits in all.
+        broker: `postgres` or `kafka`.
         settings: that choose the broker.
     """
     with tempfile.TemporaryDirectory(prefix="livedex-bench-", ignore_cleanup_errors=True) as folder:

@@ -117,8 +117,12 @@ def replay_with_faults(
     """Disturb a fleet again and again while the corpus is edited.
 
     Args:
+        fleet: the processes that are disturbed.
+        embedder: counts the texts.
         home: for files of its own.
+        corpus: the documents and their edits.
         strike: strikes once, and returns when it is over; None where it found nothing to strike.
+        strikes: how many faults are made.
         wait_s: between two, at most.
         looks_every: so many strikes some documents are read.
         before_the_end: called after the last strike, before what is left is looked at.
@@ -163,7 +167,11 @@ def replay_with_faults(
 
 
 def _wait_ready(fleet: MultiProcessDeployment) -> None:
-    """Wait until the API says that it can serve."""
+    """Wait until the API says that it can serve.
+
+    Raises:
+        TimeoutError: it took too long.
+    """
     said = ["nothing"]
 
     def ready() -> bool:

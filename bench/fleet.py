@@ -157,7 +157,10 @@ def running_deployment(
     """A fleet on a PostgreSQL of its own; its members are not started yet.
 
     Args:
+        home: working folder.
+        counts: processes of each role.
         bootstrap: of its Kafka; None for `a_kafka`.
+        environment: variables of every process.
     """
     with ExitStack() as stack:
         bootstrap = bootstrap or stack.enter_context(running_kafka())

@@ -68,6 +68,8 @@ class FilledIndex:
         """Store documents, cut as documents are; return how many chunks they have.
 
         Args:
+            texts: by document.
+            format: of all texts.
             titles: by document; those that are missing have none.
         """
         chunks = 0

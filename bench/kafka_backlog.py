@@ -65,7 +65,11 @@ def _measure(home: Path, documents: int) -> None:
 
 
 def _worked_off(fleet: MultiProcessDeployment, begin: float) -> list[list[object]]:
-    """What was said of the lag until there was none."""
+    """What was said of the lag until there was none.
+
+    Raises:
+        TimeoutError: it took too long.
+    """
     rows: list[list[object]] = []
     while True:
         said = fleet.command("status", "--json")

@@ -28,6 +28,7 @@ async def run(kills: int = 20, files: int = FILES) -> None:
 
     Args:
         kills: of each.
+        files: how many documents there are.
     """
     corpus = corpora.load_corpus(files)
     with tempfile.TemporaryDirectory(prefix="livedex-bench-") as folder:

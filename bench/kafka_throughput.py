@@ -104,7 +104,11 @@ class Stages:
         self._fleet, self._connection, self._expected = fleet, connection, 0
 
     async def work_off(self, count: int, name: str) -> None:
-        """Publish changes, and return once all are visible."""
+        """Publish changes, and return once all are visible.
+
+        Raises:
+            TimeoutError: it took too long.
+        """
         self._expected += await publish(
             self._fleet.bootstrap, self._fleet.kafka.prefix + CHANGED, small_changes(count, name)
         )

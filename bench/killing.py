@@ -203,6 +203,9 @@ def replay_with_kills(
 
     Args:
         home: an empty folder.
+        corpus: the documents and their edits.
+        kills: how many processes are killed.
+        seed: of the random order.
         pause_s: between two changes, on average.
         longest_s: that the program lives once it is ready.
         sample: documents that are read after each start.

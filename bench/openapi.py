@@ -139,6 +139,9 @@ def _schemathesis(
 
     Its health checks are about how cases are made, not about the API: one that fails ends the cases
     of an operation early.
+
+    Raises:
+        SystemExit: a call failed; the status is 1.
     """
     report = program.home / "report.json"
     command = [

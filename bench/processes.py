@@ -103,6 +103,9 @@ def kill_trees(found: Callable[[], list[psutil.Process]]) -> float:
 
     Args:
         found: the processes there are now; asked until no new one comes up.
+
+    Raises:
+        TimeoutError: it took too long.
     """
     held: dict[int, psutil.Process] = {}
     while new := [process for process in found() if process.pid not in held]:

@@ -21,7 +21,11 @@ class UpProcess(LivedexClient):
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> float:
-        """Seconds from the start until `ready`."""
+        """Seconds from the start until `ready`.
+
+        Raises:
+            RuntimeError: the program ended before.
+        """
         begin = time.monotonic()
         self.launch()
         assert self._process is not None and self._process.stdout

@@ -109,7 +109,11 @@ class LivedexClient:
     def until(
         self, condition: Callable[[], bool], timeout_s: float, every_s: float = 0.002
     ) -> float:
-        """Seconds until a condition holds."""
+        """Seconds until a condition holds.
+
+        Raises:
+            TimeoutError: it took too long.
+        """
         begin = time.monotonic()
         while not condition():
             if time.monotonic() - begin > timeout_s:

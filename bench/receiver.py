@@ -52,6 +52,7 @@ async def run(seconds: int = 60, kills: int = 3) -> None:
     """Print the table of answers.
 
     Args:
+        seconds: how long payloads are sent.
         kills: of Kafka, evenly over the time; it is away for some seconds each time.
     """
     answers, states = await asyncio.to_thread(_measure, seconds, kills)

@@ -9,6 +9,8 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
     """Print a table.
 
     Args:
+        title: above the table.
+        header: of the columns.
         rows: cells; floats are shown with three significant places.
     """
     cells = [list(header), *[[_text(cell) for cell in row] for row in rows]]

@@ -115,7 +115,10 @@ def detect_changes(
     """Examine paths in order, until the contents read amount to `BATCH_BYTES`; at least one.
 
     Args:
+        folder: the watched folder.
         expected: the folder as it was; None takes whichever is there.
+        requests: the paths, at least one.
+        known: what the ledger knows of each path.
 
     Raises:
         FolderUnavailableError: the folder is not there, or another one.
@@ -140,7 +143,9 @@ def detect_change(
     """Decide about one path.
 
     Args:
+        folder: the watched folder.
         root: descriptor of the folder.
+        request: the path, and why it is examined.
         known: what the ledger knows of it.
         lost: mount points that are not mounted: what is below cannot be seen.
     """

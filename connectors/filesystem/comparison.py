@@ -72,6 +72,7 @@ async def compare_folder(scanner: FolderScanner, *, index: bool = False) -> Fold
     """Compare a folder with what was published of it.
 
     Args:
+        scanner: of the folder.
         index: also name files whose document the index lacks; true only while nothing is under way.
 
     Raises:

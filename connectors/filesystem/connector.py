@@ -105,8 +105,13 @@ class FolderConnector:
         """Prepare; of the disk no more is asked than whether the path is a file.
 
         Args:
+            source: the source, as the settings describe it.
+            ledger: the files that were published.
+            intake: accepts the changes.
             readable: whether there is a reader for a file of this name; asked where the source has
                 no `include`.
+            options: intervals and limits.
+            on_health: called with the state of the source and its reason.
 
         Raises:
             ConfigError: a glob without sense.

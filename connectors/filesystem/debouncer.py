@@ -83,6 +83,7 @@ def remaining_quiet_s(
     """How many seconds a file must still be left alone; 0 when it is at rest.
 
     Args:
+        found: the status of the file.
         now_ns: wall clock, nanoseconds.
         quiet_s: how long it must have rested.
         unchanged_s: how long it has been seen unchanged, for disks with a clock of their own.

@@ -56,6 +56,7 @@ class FileMatcher:
         """Compile the globs.
 
         Args:
+            source: the source, as the settings describe it.
             root: the folder, absolute.
             readable: whether there is a reader for a file of this name; used where `include` is
                 empty.

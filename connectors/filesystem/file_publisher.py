@@ -76,6 +76,10 @@ class FilePublisher:
     ) -> list[PathFinding]:
         """The findings of the first of these requests; a file that raises an error nobody foresaw
         stops none of the others.
+
+        Raises:
+            FolderUnavailableError: the folder is not there, or is another one.
+            RetryableError: a change could not be published; nothing is lost.
         """
         try:
             return await self._batch(requests, expected)

@@ -107,6 +107,7 @@ def open_source_folder(
     """The folder of a source.
 
     Args:
+        source: the source, as the settings describe it.
         readable: whether there is a reader for a file of this name.
         ignored: paths that are never documents, with what is below them.
         max_bytes: a larger file is not read.

@@ -65,7 +65,11 @@ class DirectoryWalk:
         return any(path.startswith(folder + b"/") for folder in self.closed)
 
     def entries(self, path: bytes) -> list[tuple[bytes, os.DirEntry[bytes] | None]]:
-        """The documents of a folder, and as None its folders, in the order of the paths below."""
+        """The documents of a folder, and as None its folders, in the order of the paths below.
+
+        Raises:
+            FolderUnavailableError: the folder is not there, or is another one.
+        """
         matcher = self.folder.matcher
         found: list[tuple[bytes, bytes, os.DirEntry[bytes] | None]] = []
         prefix = path + b"/" if path else b""

@@ -47,6 +47,10 @@ class PendingChanges:
         """Prepare.
 
         Args:
+            folder: the watched folder.
+            ledger: the files that were published.
+            updating: where files are published.
+            following: whether the folder reports changes.
             on_folder: called with each hinted path that is a folder.
             on_flood: called when so many hints come at once that some may have been lost.
             on_root: called when a hint is about the folder itself: it may be another one now, under

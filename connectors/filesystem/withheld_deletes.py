@@ -109,6 +109,9 @@ class WithheldDeleteStore:
         again are no longer withheld.
 
         Args:
+            withheld: deletes that are withheld already.
+            gone: files that are missing.
+            expected: the folder as it was.
             confirmed: all of them are to go.
 
         Raises:
@@ -144,6 +147,7 @@ class WithheldDeleteStore:
         """Withhold deletes from now on.
 
         Args:
+            gone: files that are missing, with their fates.
             many: paths that are too many at once.
         """
         await self._store.withhold_deletes(sorted(many), "many")

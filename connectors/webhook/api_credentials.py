@@ -26,6 +26,7 @@ def api_token(
     """The token of a source; None where it needs none.
 
     Args:
+        source: the source, as the settings describe it.
         environment: default: the process's.
 
     Raises:

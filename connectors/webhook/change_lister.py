@@ -40,7 +40,11 @@ class SourceChangeLister:
         self._fetcher, self._receiver = fetcher, receiver
 
     async def list_changes(self, event: Event[Changed]) -> None:
-        """See `Lister.follow`."""
+        """See `Lister.follow`.
+
+        Raises:
+            RejectedError: no source is called so any more.
+        """
         tenant_id, name = event.tenant_id, event.data.source
         source = self._sources.get((tenant_id, name))
         look_up = (

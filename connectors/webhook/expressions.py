@@ -16,7 +16,7 @@ from jmespath.exceptions import JMESPathError, JMESPathTypeError
 from jmespath.functions import Functions
 
 from livedex.pipeline.errors import ConfigError
-from livedex.pipeline.http.validation import FieldPath, refused
+from livedex.pipeline.http.validation import FieldPath, InvalidFieldError
 
 _SIGNATURES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     name: each["signature"] for name, each in Functions.FUNCTION_TABLE.items()
@@ -56,17 +56,19 @@ class JmespathExpression:
         """What it gives for a payload, or for an item of one.
 
         Args:
+            value: the payload, or a part of it.
             place: of the field that it is for, for what is refused.
 
         Raises:
             RequestValidationError: it cannot be applied; why, without what stands in the payload.
+            InvalidFieldError: a field has the wrong type; the error names it.
         """
         try:
             return self._compiled.search(value)
         except (
             Exception
         ) as exc:  # the library's functions raise many kinds, and all of them are about the payload
-            raise refused(
+            raise InvalidFieldError(
                 place,
                 f"map.{self._name} cannot be applied to this payload: {_why(exc)}; change "
                 "the expression, or leave such payloads out with `when`",

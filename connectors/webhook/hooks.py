@@ -90,6 +90,7 @@ def load_hooks(
     """The sources that send, by their names.
 
     Args:
+        sources: that the settings name.
         environment: where their secrets stand; default: the process's.
 
     Raises:
@@ -120,6 +121,9 @@ def hooks_router(
 
     Args:
         hooks: by the name of the source.
+        receiver: publishes the changes.
+        admission: limits the bytes of bodies that are read at once.
+        max_document_bytes: of one body, in bytes.
     """
     router = APIRouter(tags=["events"])
 
@@ -135,6 +139,10 @@ def hooks_router(
         signature says who it is.
 
         What means nothing for any document is accepted too, without a token.
+
+        Raises:
+            HTTPException: the request is refused, with the status and the reason.
+            NotFoundError: no source is called so.
         """
         hook = hooks.get(source)
         if hook is None:
@@ -166,8 +174,10 @@ def delivery_id_of(source: WebhookSource, delivery_id: str | None, body: bytes) 
     send signed bytes under another id.
 
     Args:
+        source: the source, as the settings describe it.
         delivery_id: as the sender says; GitHub does not sign it. The presets look at where the
             content is now, whatever they are sent.
+        body: the exact bytes that were sent.
     """
     if source.map is None or source.signature not in ("github", "hmac"):
         return delivery_id

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from livedex.connectors.webhook.expressions import JmespathExpression
 from livedex.pipeline.acl import Acl
 from livedex.pipeline.events.version_limits import parse_version
-from livedex.pipeline.http.validation import FieldPath, refused, validate_model
+from livedex.pipeline.http.validation import FieldPath, InvalidFieldError, validate_model
 from livedex.pipeline.ingest.change_request import (
     ChangeRequest,
     DocumentIdField,
@@ -37,7 +37,11 @@ def _text_of(value: object) -> object:
 
 
 def _version(value: object) -> int | datetime:
-    """A whole number, also written as a text, or a time."""
+    """A whole number, also written as a text, or a time.
+
+    Raises:
+        PydanticCustomError: the path is invalid.
+    """
     value = parse_version(value)
     if isinstance(value, str):
         try:
@@ -99,6 +103,7 @@ class PayloadMapper:
 
         Raises:
             RequestValidationError: a value has the wrong type; the field is named.
+            InvalidFieldError: a field has the wrong type; the error names it.
         """
         if self._items is None:
             return self._read_one(payload, ())
@@ -106,7 +111,7 @@ class PayloadMapper:
         if items is None:
             return []
         if not isinstance(items, list):
-            raise refused(("items",), "it is a list")
+            raise InvalidFieldError(("items",), "it is a list")
         found: list[ChangeRequest] = []
         for n, item in enumerate(items):
             found += self._read_one(item, (n,))
@@ -143,7 +148,9 @@ def _acl(found: _Mapped, source: WebhookSource) -> tuple[str, ...] | None:
 
 def _incoming(found: _Mapped, source: WebhookSource, place: FieldPath) -> ChangeRequest:
     if not found.deleted and (found.text is None) == (found.url is None):
-        raise refused((*place, "text"), "the map gives the content once: as text, or as url")
+        raise InvalidFieldError(
+            (*place, "text"), "the map gives the content once: as text, or as url"
+        )
     made = ChangeRequest(
         DocumentId(found.document_id),
         deleted=bool(found.deleted),

@@ -44,6 +44,7 @@ def make_verifier(source: WebhookSource, secrets: Sequence[SecretStr]) -> Verify
     """How a source is known.
 
     Args:
+        source: the source, as the settings describe it.
         secrets: one of them must have signed, at least one.
 
     Raises:
@@ -73,6 +74,9 @@ def _keys(source: WebhookSource, secret: str) -> list[bytes]:
     """The keys that a secret of Standard Webhooks may stand for:
 
     Base64 behind its prefix; without one also the text itself.
+
+    Raises:
+        ConfigError: a setting is invalid.
     """
     try:
         decoded = [base64.b64decode(secret.removeprefix(_SIGNED), validate=True)]

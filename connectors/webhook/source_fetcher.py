@@ -27,7 +27,7 @@ from livedex.pipeline.errors import (
     UnexpectedResponseError,
 )
 from livedex.pipeline.events.json_decoder import decode_json
-from livedex.pipeline.fetch.body_decoder import too_large_error
+from livedex.pipeline.fetch.body_decoder import ContentTooLargeError
 from livedex.pipeline.fetch.fetcher import FetchRequest, FetchResult, HttpFetcher, check_host
 from livedex.pipeline.fetch.host_allowlist import HostAllowlist
 from livedex.pipeline.fetch.urls import parse_url
@@ -136,7 +136,7 @@ class SourceFetcher:
                 content if sender.content is None else sender.content(content, got.mime_type, url)
             )
         if len(content) > self._most_bytes:
-            raise too_large_error(self._most_bytes)
+            raise ContentTooLargeError(self._most_bytes)
         typed = sender is None or sender.typed
         return FetchedContent(
             content, got.mime_type if typed else None, got.name if typed else "", got.validator
@@ -147,6 +147,9 @@ class SourceFetcher:
         """Says of what may pass for how long it is tried again: a system that sends of its own
         accord does not send again; who sends with a key sees
         what became of it, and can.
+
+        Raises:
+            RetryableError: as the block raised it, with how long it is tried again.
         """
         try:
             yield
@@ -160,7 +163,11 @@ class SourceFetcher:
             raise
 
     async def fetch_json(self, tenant_id: TenantId, source: str, url: str) -> Any:
-        """See `Fetcher.answer`."""
+        """See `Fetcher.answer`.
+
+        Raises:
+            RejectedError: the answer is larger than is read.
+        """
         rules = self._of(tenant_id, source)
         asked = self._asked(rules, url, FetchRequest(url, tenant_id, allowed=rules.allowed))
         headers = rules.sender.listing_headers if rules.sender is not None else {}

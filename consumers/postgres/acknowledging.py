@@ -81,6 +81,7 @@ class BatchedAckClient(OutboxClient):
 
         Args:
             conn: ignored.
+            pairs: rows and their leases.
 
         Returns:
             Those that were there. Where an answer was lost, rows that the lost statement deleted

@@ -175,10 +175,15 @@ class PostgresBroker:
         """Publish in one transaction.
 
         Args:
+            topic: of the rows.
             rows: payloads, and headers that say whose they are.
             accepted: the earliest of all: who waits for what was accepted until a moment may wait
                 for some more, never for fewer.
+            durable: wait until the rows are on disk.
             replay_of: the id of the dead letter that is sent through again.
+
+        Raises:
+            OutageError: the database does not answer.
         """
         # the first failure may be that of a session which was ended while nobody used it
         for is_last in (False, True):
@@ -267,6 +272,7 @@ class PostgresBroker:
         """How many connections the engine needs for these stages.
 
         Args:
+            settlers: processors of the stages that run.
             publishing: for publishing and acknowledging, >= 1.
         """
         return len(settlers) + publishing

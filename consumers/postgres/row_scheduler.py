@@ -65,6 +65,7 @@ class RowScheduler:
         """A worker for a row, once the rows of its document that came before it have ended.
 
         Args:
+            tenant_id: whose rows are held.
             document: stands for the document; None: it is not known.
 
         Raises:

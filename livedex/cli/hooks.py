@@ -107,10 +107,10 @@ def _check_size(content: bytes, most_bytes: int, what: str, setting: str) -> Non
     Raises:
         RequestValidationError: it is larger.
     """
-    from livedex.pipeline.http.validation import refused
+    from livedex.pipeline.http.validation import InvalidFieldError
 
     if len(content) > most_bytes:
-        raise refused(
+        raise InvalidFieldError(
             ("body",),
             f"{what} has at most {most_bytes} bytes, and this one has {len(content)}: send "
             f"less, or raise {setting}",

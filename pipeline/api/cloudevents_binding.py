@@ -20,7 +20,12 @@ from starlette.exceptions import HTTPException
 from livedex.pipeline.events.event import DOCUMENT_CHANGED, DOCUMENT_DELETED
 from livedex.pipeline.events.json_decoder import decode_json
 from livedex.pipeline.http.bodies import is_json
-from livedex.pipeline.http.validation import FieldPath, parse_json, refused, validate_model
+from livedex.pipeline.http.validation import (
+    FieldPath,
+    InvalidFieldError,
+    parse_json,
+    validate_model,
+)
 from livedex.pipeline.ingest.change_request import (
     ChangeRequest,
     DocumentBody,
@@ -142,9 +147,11 @@ def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Cha
 
 def _batch(value: Any) -> list[ChangeRequest]:
     if not isinstance(value, list):
-        raise refused(("body",), "a batch is a list of events")
+        raise InvalidFieldError(("body",), "a batch is a list of events")
     if len(value) > MAX_BATCH_EVENTS:
-        raise refused(("body",), f"a batch has at most {MAX_BATCH_EVENTS} events: send several")
+        raise InvalidFieldError(
+            ("body",), f"a batch has at most {MAX_BATCH_EVENTS} events: send several"
+        )
     found: list[ChangeRequest] = []
     errors: list[Any] = []
     for n, event in enumerate(value):
@@ -181,7 +188,7 @@ def _header(name: str, value: str) -> str:
     try:
         return unquote_to_bytes(value.encode("latin-1")).decode()
     except UnicodeDecodeError as exc:
-        raise refused((name,), "it is no UTF-8 when percent signs are decoded") from exc
+        raise InvalidFieldError((name,), "it is no UTF-8 when percent signs are decoded") from exc
 
 
 def _incoming(value: Any, place: FieldPath) -> ChangeRequest:
@@ -222,12 +229,12 @@ def _data(event: CloudEvent, place: FieldPath) -> Any:
     if event.datacontenttype is not None and not is_json(
         event.datacontenttype.partition(";")[0].strip().lower()
     ):
-        raise refused((*place, "datacontenttype"), "the data of an event is JSON")
+        raise InvalidFieldError((*place, "datacontenttype"), "the data of an event is JSON")
     if event.data_base64 is None:
         return event.data
     if event.data is not None:
-        raise refused((*place, "data_base64"), "give the data once")
+        raise InvalidFieldError((*place, "data_base64"), "give the data once")
     try:
         return decode_json(base64.b64decode(event.data_base64, validate=True))
     except ValueError as exc:
-        raise refused((*place, "data_base64"), "it is no JSON in Base64") from exc
+        raise InvalidFieldError((*place, "data_base64"), "it is no JSON in Base64") from exc

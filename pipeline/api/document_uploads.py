@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from livedex.pipeline.http.bodies import media_type
 from livedex.pipeline.http.multipart import Part, parse_boundary, parse_parts
-from livedex.pipeline.http.validation import parse_json, refused, validate_model
+from livedex.pipeline.http.validation import InvalidFieldError, parse_json, validate_model
 from livedex.pipeline.ingest.change_request import (
     ChangeRequest,
     DocumentBody,
@@ -106,11 +106,13 @@ def request_from_form(request: Request, raw: bytes) -> ChangeRequest:
     parts = parse_parts(raw, parse_boundary(request.headers.get("content-type", "")))
     files = [part for part in parts if part.name == _FILE]
     if len(files) != 1:
-        raise refused((_FILE,), "a form has one part called file, with the document in it")
+        raise InvalidFieldError(
+            (_FILE,), "a form has one part called file, with the document in it"
+        )
     values: dict[str, list[str]] = {}
     for part in parts:
         if part.name not in (*UPLOAD_FIELDS, _FILE, "document_id", "mime_type"):
-            raise refused(
+            raise InvalidFieldError(
                 (part.name[:100],),
                 "no such part: a form has file, document_id, mime_type, "
                 f"{', '.join(UPLOAD_FIELDS)}",
@@ -145,7 +147,7 @@ def check_query_names(request: Request, known: Sequence[str]) -> None:
     """
     for name in request.query_params:
         if name not in known:
-            raise refused(
+            raise InvalidFieldError(
                 ("query", name), f"no such parameter here: {', '.join(known) or 'there is none'}"
             )
 
@@ -205,7 +207,7 @@ def _document(
 def _one(values: Mapping[str, Sequence[str]], name: str) -> str | None:
     given = values.get(name, ())
     if len(given) > 1:
-        raise refused((name,), "give it once")
+        raise InvalidFieldError((name,), "give it once")
     return given[0] if given else None
 
 
@@ -213,7 +215,7 @@ def _text(part: Part) -> str:
     try:
         return part.content.decode()
     except UnicodeDecodeError as exc:
-        raise refused((part.name,), "it is no UTF-8") from exc
+        raise InvalidFieldError((part.name,), "it is no UTF-8") from exc
 
 
 def _decoded(raw: bytes, content_type: str, media: str) -> bytes:
@@ -226,6 +228,6 @@ def _decoded(raw: bytes, content_type: str, media: str) -> bytes:
     try:
         return raw.decode(charset).encode()
     except (LookupError, UnicodeError) as exc:
-        raise refused(
+        raise InvalidFieldError(
             ("body",), "it is no text in the charset that its Content-Type names"
         ) from exc

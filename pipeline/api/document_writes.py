@@ -28,7 +28,12 @@ from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import is_json, media_type, require_json
 from livedex.pipeline.http.body_budget import BodyBudget
 from livedex.pipeline.http.request_path import PATH_REMAINDER
-from livedex.pipeline.http.validation import parse_json, parse_off_loop, refused, validate_model
+from livedex.pipeline.http.validation import (
+    InvalidFieldError,
+    parse_json,
+    parse_off_loop,
+    validate_model,
+)
 from livedex.pipeline.ingest.change_request import (
     ChangeRequest,
     DocumentBody,
@@ -207,7 +212,7 @@ def documents_router(
         async with admission.body(request, PATCH_BYTES) as raw:
             body = validate_model(PatchBody, parse_json(raw))
             if not body.model_fields_set:
-                raise refused(("body",), f"name what changes: {', '.join(PATCH_FIELDS)}")
+                raise InvalidFieldError(("body",), f"name what changes: {', '.join(PATCH_FIELDS)}")
             patch = body.model_dump(include=body.model_fields_set)
             return JsonResponse(
                 await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202

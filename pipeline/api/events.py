@@ -23,7 +23,7 @@ from livedex.pipeline.api.services import EventWriter
 from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import media_type
 from livedex.pipeline.http.body_budget import BodyBudget
-from livedex.pipeline.http.validation import FieldPath, parse_off_loop, refused
+from livedex.pipeline.http.validation import FieldPath, InvalidFieldError, parse_off_loop
 from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.ingest.request_ingester import AcceptedChange, RequestIngester
 from livedex.pipeline.model import TenantId
@@ -105,7 +105,7 @@ def check_contents(
                 "LIVEDEX_MAX_DOCUMENT_BYTES",
             )
         if item.url is not None and not item.deleted and receiver.fetcher is None:
-            raise refused(
+            raise InvalidFieldError(
                 place, "content is not fetched by its URL here: send it as text or content_base64"
             )
 
@@ -129,7 +129,7 @@ def check_urls(
             else None
         )
         if objection is not None:
-            raise refused(place, objection)
+            raise InvalidFieldError(place, objection)
 
 
 def accepted_response(done: Sequence[AcceptedChange]) -> Response:

@@ -36,6 +36,7 @@ def check_markers(text: str, sources: int) -> CheckedText:
     """Remove citations of sources that there are not.
 
     Args:
+        text: the answer of the model.
         sources: how many there are, numbered from 1.
     """
     numbers: dict[int, None] = {}

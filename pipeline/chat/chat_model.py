@@ -41,6 +41,7 @@ class ChatModel(Protocol):
         """Yield an answer piece by piece.
 
         Args:
+            messages: the conversation, oldest first, at least one.
             max_tokens: of the answer.
 
         Raises:

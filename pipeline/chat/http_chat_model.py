@@ -58,7 +58,12 @@ class HttpChatModel(ABC):
     async def stream(
         self, messages: Sequence[ChatMessage], max_tokens: int
     ) -> AsyncIterator[ChatChunk]:
-        """See `ChatModel`."""
+        """See `ChatModel`.
+
+        Raises:
+            OutageError: the provider does not answer.
+            RetryableError: the provider asks for patience.
+        """
         if self._http is None:
             self._http = open_http_client(self._url, headers=self._headers(), timeout=_TIMEOUT)
         request = self._http.build_request(

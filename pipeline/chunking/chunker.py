@@ -64,6 +64,7 @@ def chunk_text(
     """Cut a text.
 
     Args:
+        text: the whole text.
         format: decides what a heading is, and where a sentence ends.
         size: the most characters of a chunk, >= 100.
         overlap: the most that whole sentences repeated from the chunk before add, 0 <= overlap <

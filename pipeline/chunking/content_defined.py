@@ -38,6 +38,7 @@ def group_units(text: str, units: Sequence[Span], size: int) -> list[list[Span]]
     """Group units, none of them longer than `size`, into runs that fit.
 
     Args:
+        text: the whole text.
         units: spans in order.
         size: the most characters from the begin of a run to its end.
     """
@@ -106,6 +107,9 @@ def split_to_size(text: str, span: Span, size: int, kinds: Sequence[re.Pattern[s
     """Cut a span into units of at most `size`, at the best kind of place that there is.
 
     Args:
+        text: the whole text.
+        span: the part of the text that is cut.
+        size: in characters.
         kinds: of places, best first; letters are the last resort.
     """
     done: list[Span] = []

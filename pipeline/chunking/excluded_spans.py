@@ -33,6 +33,8 @@ def split_at_excluded(
     there goes along with it.
 
     Args:
+        text: the whole text.
+        blocks: of the text, in order.
         left_out: spans in order, apart from each other.
     """
     run: list[Block] = []

@@ -93,6 +93,8 @@ def include_directive_spans(text: str, start: int, format: str) -> list[tuple[in
     """Return the spans of directives from `start` on, in order.
 
     Args:
+        text: the whole text.
+        start: offset of the body, behind front matter.
         format: as in `livedex.pipeline.model.TextFormat`.
     """
     if not any(sign in text for sign in _SIGNS.get(format, ())):

@@ -141,6 +141,8 @@ def markup_blocks(markup: str, text: str, start: int = 0) -> list[Block]:
 
     Args:
         markup: a key of the table above.
+        text: the whole text.
+        start: offset of the body, behind front matter.
     """
     rules = _MARKUPS[markup]
     blocks: list[Block] = []

@@ -156,6 +156,7 @@ def _opened_fence(line: str, first: str) -> re.Match[str] | None:
     """The fence of code that the line opens.
 
     Args:
+        line: one line, without its end.
         first: the line's first character that is no space.
     """
     if first and first in "`~":

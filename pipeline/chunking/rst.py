@@ -66,6 +66,7 @@ def _title_at(lines: list[str], drawn: set[int], n: int, titled: int) -> tuple[i
     Args:
         lines: without white space at their ends.
         drawn: those that are one mark of punctuation three times or more, and nothing else.
+        n: number of the line, from 0.
         titled: the line below the last title; a title may stand there without a blank line.
     """
     first = lines[n]

@@ -100,7 +100,11 @@ def extract(
 
 
 def _extracted(document: ConvertedDocument, mime_type: str) -> ExtractedText:
-    """The text of a document that was converted; it has no front matter."""
+    """The text of a document that was converted; it has no front matter.
+
+    Raises:
+        NoTextError: no text can be read; the error says why.
+    """
     text = _with_one_line_end(sanitize_text(document.text)).strip("\n")
     if not text.strip():
         raise NoTextError("empty", "The document holds no text: write some, or leave it out.")

@@ -154,6 +154,9 @@ def _read_yaml(body: str) -> _Found | None:
 def _by_keys(body: str, error: YamlError | RecursionError) -> _Found | None:
     """Read each key at the top level for itself; None where the text has none: it is no front
     matter.
+
+    Raises:
+        YamlError: it is not YAML.
     """
     first = next(
         (line for line in body.split("\n") if line.strip() and not line.lstrip().startswith("#")),

@@ -47,6 +47,7 @@ def sanitize_json(value: Any, depth: int = 0) -> Any:
     numbers that are not finite as null.
 
     Args:
+        value: any JSON value.
         depth: how deep it stands; below `MAX_DEPTH` values become texts.
     """
     if value is None or isinstance(value, bool):

@@ -212,7 +212,11 @@ def _is_han(sample: bytes, encoding: str) -> bool:
 
 
 def _refuse_binary(content: bytes, controls: int) -> None:
-    """Refuse what begins like a format that is not text, or has too many control characters."""
+    """Refuse what begins like a format that is not text, or has too many control characters.
+
+    Raises:
+        NoTextError: no text can be read; the error says why.
+    """
     begins_oddly = controls > 0 and _controls(content[:64]) > 0
     for magic, kind in (*_MAGIC, *_MAGIC_WORDS) if begins_oddly else _MAGIC:
         if content.startswith(magic):

@@ -44,7 +44,9 @@ def find_title(text: str, start: int, format_: TextFormat) -> str | None:
     """Return the title that a text gives itself; None where it has none.
 
     Args:
+        text: the whole text.
         start: where the body begins.
+        format_: of the text.
     """
     head = text[start : start + _LOOKED_AT]
     if format_ == "markdown":

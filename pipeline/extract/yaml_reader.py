@@ -58,6 +58,10 @@ def read_yaml(text: str) -> tuple[Any, list[str]]:
     Raises:
         YamlError: it is not YAML, has aliases or keys that are no scalars, or exceeds `MAX_DEPTH`
         or `MAX_NODES`.
+        LookupError: an alias or a tag is unknown.
+        OverflowError: a number is too large.
+        ValueError: the value is invalid; the message says why.
+        YAMLError: it is not YAML.
     """
     try:
         return _read(text)

@@ -16,12 +16,19 @@ _MARGIN = 65_536  # that packing may add to what cannot be packed
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-def too_large_error(most_bytes: int) -> NoTextError:
-    """The refusal of what is too large."""
-    return NoTextError(
-        "too_large",
-        f"it has more than LIVEDEX_MAX_DOCUMENT_BYTES ({most_bytes}): split it or raise the limit.",
-    )
+class ContentTooLargeError(NoTextError):
+    """The content of a URL is larger than a document may be.
+
+    Args:
+        most_bytes: that a document may have.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(
+            "too_large",
+            f"it has more than LIVEDEX_MAX_DOCUMENT_BYTES ({most_bytes}): split it or raise the "
+            "limit.",
+        )
 
 
 class BodyDecoder:
@@ -62,10 +69,11 @@ class BodyDecoder:
         Raises:
             NoTextError: it is too large.
             RetryableError: it is not packed as it says.
+            ContentTooLargeError: there is more than a document may have.
         """
         self._came += len(data)
         if self._came > self._most + _MARGIN:
-            raise too_large_error(self._most)
+            raise ContentTooLargeError(self._most)
         if not self._packed:
             self._keep(data)
             return
@@ -106,5 +114,5 @@ class BodyDecoder:
 
     def _keep(self, data: bytes) -> None:
         if self._content.tell() + len(data) > self._most:
-            raise too_large_error(self._most)
+            raise ContentTooLargeError(self._most)
         self._content.write(data)

@@ -52,6 +52,9 @@ def error_for_response(
     it ends: that is tried again for a while.
 
     Args:
+        status: HTTP status.
+        headers: of the answer.
+        host: for the message.
         said: what a refusal of rights (403) says.
     """
     words = f"{host} answered with HTTP {status}"
@@ -103,6 +106,7 @@ def cache_validator(headers: Mapping[str, str], place: bytes) -> CacheValidator 
     one second have the same time.
 
     Args:
+        headers: of the answer that was kept.
         place: names where the answer came from.
     """
     etag = headers.get("etag", "")

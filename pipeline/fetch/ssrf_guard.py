@@ -34,6 +34,7 @@ class SystemResolver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolve")
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of a host, each once."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(
             self._threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -66,6 +67,12 @@ class SsrfGuardBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        """Connect to an address of the host that was checked; see `httpcore.AsyncNetworkBackend`.
+
+        Raises:
+            RejectedError: the host, or one of its addresses, must not be fetched from.
+            httpcore.ConnectError: no address answers.
+        """
         addresses = await resolve_checked(host, port, self._resolve, self._allowed)
         error: Exception | None = None
         for address in addresses[:_MOST_ADDRESSES]:
@@ -79,9 +86,15 @@ class SsrfGuardBackend(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.AsyncNetworkStream:
+        """Refuse a Unix socket.
+
+        Raises:
+            RejectedError: always.
+        """
         raise RejectedError("no socket of this machine is fetched from", reason="address_refused")
 
     async def sleep(self, seconds: float) -> None:
+        """Wait before httpcore tries again."""
         await self._network.sleep(seconds)
 
 

@@ -122,7 +122,11 @@ class SingleTenantAuthenticator:
         self._caller = Caller(tenant_id)
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Of the one tenant; see `Tenancy`."""
+        """Of the one tenant; see `Tenancy`.
+
+        Raises:
+            HTTPException: 429: the caller asks too often.
+        """
         if headers.get("authorization", "").strip() or headers.get("x-api-key", "").strip():
             raise HTTPException(
                 401,

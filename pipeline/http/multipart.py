@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from email.message import Message
 
-from livedex.pipeline.http.validation import refused
+from livedex.pipeline.http.validation import InvalidFieldError
 
 MAX_PARTS = 50
 _MOST_HEADER_BYTES = 8_192
@@ -35,10 +35,11 @@ def parse_boundary(content_type: str) -> bytes:
 
     Raises:
         RequestValidationError: the header does not say.
+        InvalidFieldError: a field has the wrong type; the error names it.
     """
     found = _parameters(content_type, "content-type").get("boundary", "")
     if not 1 <= len(found) <= 70 or not found.isascii():
-        raise refused(("body",), "Content-Type: multipart/form-data needs its boundary")
+        raise InvalidFieldError(("body",), "Content-Type: multipart/form-data needs its boundary")
     return found.encode()
 
 
@@ -47,19 +48,20 @@ def parse_parts(body: bytes, boundary: bytes) -> list[Part]:
 
     Raises:
         RequestValidationError: it is no form, or has too many parts.
+        InvalidFieldError: a field has the wrong type; the error names it.
     """
     pieces = (b"\r\n" + body).split(b"\r\n--" + boundary)
     if len(pieces) < 3 or not pieces[-1].startswith(b"--"):
-        raise refused(("body",), "it is no multipart/form-data: its end is missing")
+        raise InvalidFieldError(("body",), "it is no multipart/form-data: its end is missing")
     if len(pieces) - 2 > MAX_PARTS:
-        raise refused(("body",), f"a form has at most {MAX_PARTS} parts")
+        raise InvalidFieldError(("body",), f"a form has at most {MAX_PARTS} parts")
     return [_part(piece) for piece in pieces[1:-1]]
 
 
 def _part(piece: bytes) -> Part:
     head, blank, content = piece.partition(b"\r\n\r\n")
     if not blank or len(head) > _MOST_HEADER_BYTES:
-        raise refused(
+        raise InvalidFieldError(
             ("body",), "a part of the form has no end of its headers, or too many of them"
         )
     headers: dict[str, str] = {}
@@ -69,7 +71,7 @@ def _part(piece: bytes) -> Part:
             headers[name.strip().lower()] = value.strip()
     said = _parameters(headers.get("content-disposition", ""), "content-disposition")
     if "name" not in said:
-        raise refused(("body",), "a part of the form has no name")
+        raise InvalidFieldError(("body",), "a part of the form has no name")
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     return Part(said["name"], content, said.get("filename"), media)
 

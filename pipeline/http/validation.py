@@ -26,13 +26,14 @@ def parse_json(body: bytes) -> Any:
 
     Raises:
         RequestValidationError: it is no JSON, or holds too many values.
+        InvalidFieldError: a field has the wrong type; the error names it.
     """
     if exceeds_value_limit(body):
-        raise refused(("body",), f"a body holds at most {MAX_VALUES} values")
+        raise InvalidFieldError(("body",), f"a body holds at most {MAX_VALUES} values")
     try:
         return decode_json(body)
     except orjson.JSONDecodeError as exc:
-        raise refused(("body",), f"it is no JSON: {exc.msg} at byte {exc.pos}") from exc
+        raise InvalidFieldError(("body",), f"it is no JSON: {exc.msg} at byte {exc.pos}") from exc
 
 
 async def parse_off_loop(read: Callable[[bytes], Read], body: bytes) -> Read:
@@ -48,11 +49,12 @@ def validate_model(model: type[Model], value: Any, place: FieldPath = ()) -> Mod
 
     Raises:
         RequestValidationError: it is none; every field that is wrong is named.
+        InvalidFieldError: a field has the wrong type; the error names it.
     """
     if not isinstance(value, dict):
-        raise refused(place or ("body",), "it is a JSON object")
+        raise InvalidFieldError(place or ("body",), "it is a JSON object")
     if (why := oversize_reason(value)) is not None:
-        raise refused(place or ("body",), why)
+        raise InvalidFieldError(place or ("body",), why)
     try:
         return model.model_validate(value)
     except ValidationError as exc:
@@ -62,11 +64,13 @@ def validate_model(model: type[Model], value: Any, place: FieldPath = ()) -> Mod
         ) from exc
 
 
-def refused(place: tuple[str | int, ...], why: str) -> RequestValidationError:
-    """The refusal of a request, 422, for one of its fields.
+class InvalidFieldError(RequestValidationError):
+    """A field of a request is invalid (HTTP 422).
 
     Args:
         place: of the field, from the top of the body.
         why: what is wrong and what to do, without the value.
     """
-    return RequestValidationError([{"loc": place, "msg": why, "type": "value_error"}])
+
+    def __init__(self, place: tuple[str | int, ...], why: str) -> None:
+        super().__init__([{"loc": place, "msg": why, "type": "value_error"}])

@@ -22,7 +22,7 @@ from livedex.pipeline.events.version_limits import (
 )
 from livedex.pipeline.extract.sanitizer import MAX_DEPTH
 from livedex.pipeline.extract.text_formats import detect_format
-from livedex.pipeline.http.validation import refused
+from livedex.pipeline.http.validation import InvalidFieldError
 from livedex.pipeline.model import DEFAULT_COLLECTION, NO_NUL_PATTERN, DocumentId
 
 MAX_ID_BYTES = 2000
@@ -254,7 +254,7 @@ def decode_content(
         RequestValidationError: there are none, or two, or they are no base64.
     """
     if [body.text, body.content_base64, body.url].count(None) != 2:
-        raise refused(
+        raise InvalidFieldError(
             (*place, "text" if body.url is None else "url"),
             "give the content once: as text, as content_base64, or as url",
         )
@@ -267,7 +267,7 @@ def decode_content(
     try:
         return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
     except ValueError as exc:
-        raise refused((*place, "content_base64"), "it is no base64") from exc
+        raise InvalidFieldError((*place, "content_base64"), "it is no base64") from exc
 
 
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")

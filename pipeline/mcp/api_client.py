@@ -28,6 +28,8 @@ class ApiClient(Protocol):
 
         Args:
             request: the one that the tool was called with; None over stdio.
+            method: HTTP method.
+            path: with a slash at its beginning.
             options: as of `httpx.AsyncClient.request`.
         """
         ...
@@ -48,7 +50,11 @@ class RemoteApiClient:
     async def send(
         self, request: Request | None, method: str, path: str, **options: Any
     ) -> httpx.Response:
-        """See `ApiClient`."""
+        """See `ApiClient`.
+
+        Raises:
+            ToolError: the API refused the call; the message is its answer.
+        """
         try:
             return await self._http.request(method, path, **options)
         except httpx.HTTPError as exc:

@@ -72,7 +72,12 @@ class HttpReranker:
         return f"{self._protocol}:{self._model}" if self._model else self._protocol
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """See `Reranker`."""
+        """See `Reranker`.
+
+        Raises:
+            OutageError: the provider does not answer.
+            RetryableError: the answer cannot be used.
+        """
         if not texts:
             return []
         if self._http is None:

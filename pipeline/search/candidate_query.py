@@ -62,6 +62,7 @@ def build_candidate_query(
 
     Args:
         words: of the query, the rarest first, at least one.
+        counts: how common words are.
         expected: > 0.
         weights: how much words count, beside how rare they are; 1 where none is given.
     """

@@ -27,6 +27,8 @@ class GenerationCompleteness:
 
         Args:
             connection: in a transaction of the tenant.
+            tenant_id: the tenant.
+            generation_id: whose vectors are counted.
         """
         key, now = (tenant_id, generation_id), time.monotonic()
         if self._until.get(key, 0.0) > now:

@@ -114,6 +114,7 @@ class SearchEngine:
 
         Args:
             reader: who may be shown only hits in documents that it may read.
+            request: what to find.
 
         Raises:
             RejectedError: the query's vector has other dimensions than the active generation, or
@@ -158,7 +159,14 @@ class SearchEngine:
     async def _query_vector(
         self, request: SearchRequest, tenant_id: TenantId
     ) -> tuple[HalfVector | None, list[str]]:
-        """Return the vector of the query; without one, which requested retriever cannot run."""
+        """Return the vector of the query; without one, which requested retriever cannot run.
+
+        Raises:
+            OutageError: the model never answered, or answers with other dimensions.
+            RejectedError: the vector has other dimensions than the index, or the model refuses
+                the query.
+            RetryableError: the model does not answer in time.
+        """
         if self._generation.generation_id is None:
             await self._generation.load()
         dimensions = self._generation.dimensions

@@ -99,6 +99,7 @@ def holds_other_spelling(typed: Sequence[str], content: str) -> bool:
 
     Args:
         typed: identifiers as they were typed.
+        content: the text of the passage.
     """
     normal = normalize_text(content)
     text = fold_text(normal)

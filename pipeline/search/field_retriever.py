@@ -134,6 +134,7 @@ class FieldRetriever:
         sections that match best.
 
         Args:
+            scores: of the fields that match, at least one.
             passages: whose scores are known.
             words: of the query, for the ranks of the chunks that are added.
         """

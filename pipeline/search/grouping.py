@@ -39,6 +39,7 @@ def group_by_document(ranked: Sequence[RankedChunk], most: int) -> list[list[Ran
     """Group chunks by document, groups ordered by their best chunk.
 
     Args:
+        ranked: the chunks, best first.
         most: chunks of a group.
     """
     groups: dict[int, list[RankedChunk]] = {}

@@ -42,7 +42,9 @@ async def read_lexemes(
     """Read the lexemes of every word of some texts.
 
     Args:
+        connection: in a transaction of the tenant.
         config: PostgreSQL's text search configuration.
+        contents: texts, in the order of the result.
     """
     words = sorted({word for content in contents for word in content_words(content)})
     analyzed = [analyze_text(word)[0] for word in words]
@@ -56,6 +58,8 @@ def matching_spans(
     """Find the words of a query in a content.
 
     Args:
+        content: the text of the passage.
+        query: for words that no dictionary knows.
         wanted: lexemes of the query.
         lexemes: of each word of the content, case folded.
 

@@ -25,7 +25,11 @@ async def add_highlights(
     """Give hits their excerpts.
 
     Args:
+        connection: in a transaction of the tenant.
+        config: PostgreSQL's text search configuration.
+        hits: of the answer; they are changed.
         contents: of each hit.
+        query: as it was asked.
         words: lexemes of the query.
     """
     lexemes = await read_lexemes(connection, config, contents)
@@ -59,6 +63,10 @@ async def add_context(
     """Give hits the chunks around them; a hit within the context of a better one is merged into it.
 
     Args:
+        connection: in a transaction of the tenant.
+        tenant_id: the tenant.
+        selection: the documents that the search may use.
+        hits: of the answer; they are changed.
         radius: chunks before and after.
 
     Returns:

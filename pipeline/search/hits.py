@@ -32,6 +32,12 @@ async def read_hits(
     A chunk of a cursor that has changed since, or may not be read any more, is left out.
 
     Args:
+        connection: in a transaction of the tenant.
+        tenant_id: the tenant.
+        ranked: the chunks, best first.
+        request: the search.
+        selection: the documents that the search may use.
+        results: of the retrievers.
         space: where scores are compared; None: hits have none.
         config: PostgreSQL's text search configuration.
     """

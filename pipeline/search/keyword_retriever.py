@@ -201,6 +201,7 @@ class KeywordRetriever:
 
         Args:
             found: BM25 of the text, by passage.
+            scale: weights of the words.
             fields: of the words that were asked for, without those of an expansion: a heading of a
                 single common word would outweigh the title that was asked for.
         """

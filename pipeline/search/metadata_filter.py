@@ -112,6 +112,7 @@ def compile_filter(
     """Write a condition as a jsonpath predicate.
 
     Args:
+        condition: the parsed filter.
         values: of other predicates, to which those of this one are added.
         root: the path of the metadata.
 
@@ -144,7 +145,11 @@ def _conditions(where: object, depth: int) -> Condition:
 
 
 def _on_path(where: Mapping[str, Any], depth: int) -> Condition:
-    """A condition on a nested value: `{"path": ["a", "b"], "eq": 2}`."""
+    """A condition on a nested value: `{"path": ["a", "b"], "eq": 2}`.
+
+    Raises:
+        ValueError: the value is invalid; the message says why.
+    """
     path, operators = where["path"], {k: v for k, v in where.items() if k != "path"}
     if not 1 <= len(path) <= MAX_DEPTH:
         raise ValueError(f"`path` takes a list of 1 to {MAX_DEPTH} keys")

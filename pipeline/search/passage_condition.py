@@ -167,6 +167,9 @@ async def read_condition(
     """Return the condition of a query, None where it has none.
 
     Args:
+        connection: in a transaction of the tenant.
+        tenant_id: the tenant.
+        query: the parsed query.
         config: PostgreSQL's text search configuration.
     """
     terms = dict.fromkeys([*(term for group in query.required for term in group), *query.excluded])

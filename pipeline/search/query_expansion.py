@@ -44,6 +44,8 @@ def feedback_passages(
 
     Args:
         vectors, keyword: scores by passage.
+        vectors: similarities by passage.
+        keyword: BM25 by passage.
         vector_weight: of the vector retriever in [0, 1]; the keyword retriever has the rest.
         passages: how many the tenant has.
 
@@ -68,7 +70,10 @@ async def expand_query(
     """Add the words that stand out in the feedback passages to a query.
 
     Args:
+        connection: in a transaction of the tenant.
+        tenant_id: the tenant.
         weights: of the query's words, at least one, > 0.
+        counts: how common words are.
         feedback: passages that are taken for relevant, with their scores, > 0.
 
     Returns:

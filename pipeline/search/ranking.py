@@ -105,6 +105,9 @@ def rank(
     """Fuse the results as the request asks.
 
     Args:
+        results: of the retrievers.
+        places: where the passages stand.
+        request: the search.
         most: places taken from each retriever.
     """
     vectors = _ordered(_vector_scores(results, places), most)

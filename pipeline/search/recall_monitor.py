@@ -71,6 +71,9 @@ async def maintain_recall(
     and after a day.
 
     Args:
+        database: as the application role.
+        tenant_id: whose passages are searched.
+        generation_id: whose index is measured.
         exact_passages: size up to which a tenant is scanned without the index.
 
     Returns:

@@ -22,7 +22,9 @@ def rank_by_recency(
     """Order chunks by relevance and age.
 
     Args:
+        ranked: the chunks, best first.
         times: of each document, by its number; None where it is unknown: infinitely old.
+        recency: the field, half-life and weight that the request gives.
         now: what ages are counted from.
 
     Returns:

@@ -73,7 +73,11 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 def few_keys(value: object) -> object:
-    """Refuse an object with far more fields than any has, before each is an error."""
+    """Refuse an object with far more fields than any has, before each is an error.
+
+    Raises:
+        ValueError: the value is invalid; the message says why.
+    """
     if isinstance(value, dict) and len(value) > _MAX_KEYS:
         raise ValueError(f"an object of at most {_MAX_KEYS} fields")
     return value

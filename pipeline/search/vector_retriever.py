@@ -79,6 +79,10 @@ async def retrieve_nearest(
 
     Args:
         connection: in a transaction of the tenant.
+        tenant_id: the tenant.
+        space: the generation and the vector that is compared.
+        selection: the documents that the search may use.
+        wanted: passages at least, where so many match.
     """
     if space.indexed_passages:
         rows = await _indexed(connection, tenant_id, space, selection, wanted)

@@ -121,6 +121,9 @@ async def sample_frequencies(
     """Estimate from a sample in how many passages words stand; words that it lacks are left out.
 
     Args:
+        connection: in a transaction of the tenant.
+        tenant_id: the tenant.
+        words: lexemes, each once.
         passages: of the tenant, about.
     """
     rows = await connection.fetch(sql("sample_frequencies"), tenant_id, list(words), SAMPLE_SIZE)

@@ -18,7 +18,7 @@ from pydantic import Field
 from livedex.connectors.webhook.presets.push_events import PayloadModel
 from livedex.pipeline.errors import UnexpectedResponseError
 from livedex.pipeline.events.json_decoder import decode_json
-from livedex.pipeline.http.validation import refused, validate_model
+from livedex.pipeline.http.validation import InvalidFieldError, validate_model
 from livedex.pipeline.ingest.change_request import ChangeRequest
 from livedex.pipeline.model import DocumentId
 from livedex.pipeline.settings.webhook_source import WebhookSource
@@ -45,7 +45,11 @@ class _Event(PayloadModel):
 
 
 def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
-    """The page that changed; nothing for comments, spaces and the like."""
+    """The page that changed; nothing for comments, spaces and the like.
+
+    Raises:
+        InvalidFieldError: a field has the wrong type; the error names it.
+    """
     if (
         not isinstance(payload, dict)
         or not (payload.get("page") or payload.get("blog"))
@@ -59,7 +63,7 @@ def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
     gone = event.event in _GONE
     base = (source.base_url or _base(page.self)).rstrip("/")
     if not base.startswith(("http://", "https://")):
-        raise refused(
+        raise InvalidFieldError(
             ("page", "self"), "it does not say where this Confluence is: give the source a base_url"
         )
     return [

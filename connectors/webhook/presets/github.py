@@ -159,7 +159,12 @@ def _is_entry(said: Any) -> bool:
 async def _blobs(
     source: WebhookSource, pushed: _Pushed, commit: str, ask: ApiQuery
 ) -> Mapping[str, str]:
-    """The files of a commit, each with the name of its content."""
+    """The files of a commit, each with the name of its content.
+
+    Raises:
+        RejectedError: the push has more changes than one answer names.
+        UnexpectedResponseError: the answer is not what the API documents.
+    """
     said = await ask(_tree(source, pushed, commit))
     try:
         if said.get("truncated"):

@@ -112,6 +112,7 @@ async def listed(source: WebhookSource, content: Any, ask: ApiQuery) -> list[Cha
         RejectedError: there are more than GitLab lists.
         UnexpectedResponseError: it does not list them now, or the token lacks the scope for it, and
         the payload did not say everything.
+        InsufficientScopeError: the token may not read the repository.
     """
     pushed = _Pushed.model_validate(content)
     try:
@@ -151,7 +152,12 @@ async def _compared(source: WebhookSource, pushed: _Pushed, ask: ApiQuery) -> Ma
 
 
 async def _tree(source: WebhookSource, pushed: _Pushed, ask: ApiQuery) -> Mapping[str, bool]:
-    """Every file of a branch that is new."""
+    """Every file of a branch that is new.
+
+    Raises:
+        RejectedError: the push has more changes than one answer names.
+        UnexpectedResponseError: the answer is not what the API documents.
+    """
     files: dict[str, bool] = {}
     for page in range(1, _MOST_PAGES + 1):
         said = await ask(_question(source, pushed, page))

@@ -138,6 +138,8 @@ def changes(source: WebhookSource, push: Push, files: Mapping[str, bool]) -> lis
     """A change for each file that is a document.
 
     Args:
+        source: the source, as the settings describe it.
+        push: the push.
         files: paths, and whether the file was there at the end of the push.
     """
     paths = PathFilter(source)
@@ -178,6 +180,8 @@ def lookup_request(
     of other pushes: a topic that is compacted keeps each.
 
     Args:
+        source: the source, as the settings describe it.
+        push: the push.
         ends: the commits that the push began and ended with.
         url: of the first question.
         asked: the push, without its commits.

@@ -25,7 +25,7 @@ from livedex.connectors.webhook.presets.path_filter import PathFilter
 from livedex.connectors.webhook.presets.push_events import PayloadModel
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.fetch.urls import parse_url
-from livedex.pipeline.http.validation import refused, validate_model
+from livedex.pipeline.http.validation import InvalidFieldError, validate_model
 from livedex.pipeline.ingest.change_request import MAX_ID_BYTES, ChangeRequest
 from livedex.pipeline.ingest.timestamps import epoch_ns, precision_ns
 from livedex.pipeline.model import DocumentId
@@ -72,12 +72,16 @@ class _Record(PayloadModel):
 
 
 def read(source: WebhookSource, payload: Any) -> list[ChangeRequest]:
-    """The objects that changed; nothing for what is about none, such as the test event of AWS."""
+    """The objects that changed; nothing for what is about none, such as the test event of AWS.
+
+    Raises:
+        InvalidFieldError: a field has the wrong type; the error names it.
+    """
     records = payload.get("Records") if isinstance(payload, dict) else None
     if records is None:
         return []
     if not isinstance(records, list):
-        raise refused(("Records",), "it is a list")
+        raise InvalidFieldError(("Records",), "it is a list")
     paths = PathFilter(source)
     found = (
         _change(
@@ -140,11 +144,15 @@ def _when(record: _Record) -> tuple[int, int]:
 
 
 def _key(encoded: str, place: tuple[str | int, ...]) -> str:
-    """The key as it is: in a notification it is encoded as in a form."""
+    """The key as it is: in a notification it is encoded as in a form.
+
+    Raises:
+        InvalidFieldError: a field has the wrong type; the error names it.
+    """
     try:
         return unquote_to_bytes(encoded.replace("+", " ")).decode()
     except UnicodeDecodeError as exc:
-        raise refused(place, "it is no UTF-8 when percent signs are decoded") from exc
+        raise InvalidFieldError(place, "it is no UTF-8 when percent signs are decoded") from exc
 
 
 def _url(source: WebhookSource, record: _Record, key: str) -> str:

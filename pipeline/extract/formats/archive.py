@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from lxml import etree
 
 from livedex.pipeline.errors import NoTextError
-from livedex.pipeline.extract.formats.format_errors import corrupt_error, encrypted_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError, EncryptedFileError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024  # of the parts of one document together
 MAX_PARTS = 20_000
@@ -32,7 +32,11 @@ class Archive:
         self.names = archive.namelist()
 
     def read(self, name: str) -> bytes:
-        """Return a part; empty where there is none."""
+        """Return a part; empty where there is none.
+
+        Raises:
+            NoTextError: no text can be read; the error says why.
+        """
         if name not in self._archive.NameToInfo:
             return b""
         with self._archive.open(name) as part:
@@ -57,6 +61,8 @@ def open_archive(content: bytes) -> Iterator[Archive]:
 
     Raises:
         NoTextError: `corrupt`, `encrypted` or `too_large`.
+        CorruptFileError: the file is damaged.
+        EncryptedFileError: the file needs a password.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -65,8 +71,8 @@ def open_archive(content: bytes) -> Iterator[Archive]:
             yield Archive(archive)
     except RuntimeError as exc:
         if "password" in str(exc) or "encrypted" in str(exc):
-            raise encrypted_error() from exc
-        raise corrupt_error() from exc
+            raise EncryptedFileError() from exc
+        raise CorruptFileError() from exc
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -75,19 +81,23 @@ def open_archive(content: bytes) -> Iterator[Archive]:
         NotImplementedError,
         ValueError,
     ) as exc:
-        raise corrupt_error() from exc
+        raise CorruptFileError() from exc
     except etree.XMLSyntaxError as exc:
-        raise corrupt_error() from exc
+        raise CorruptFileError() from exc
 
 
 def parse_xml(content: bytes) -> XmlElement:
-    """Parse XML without entities, document types and network."""
+    """Parse XML without entities, document types and network.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+    """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=True
     )
     root = etree.fromstring(content, parser)
     if root is None:
-        raise corrupt_error()
+        raise CorruptFileError()
     return root
 
 

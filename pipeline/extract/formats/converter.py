@@ -7,7 +7,7 @@ from collections.abc import Callable
 from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
 from livedex.pipeline.extract.formats.detection import MIME_TYPES, DocumentFormat, detect_document
-from livedex.pipeline.extract.formats.format_errors import corrupt_error, encrypted_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError, EncryptedFileError
 
 
 def convert_document(
@@ -26,6 +26,8 @@ def convert_document(
     Raises:
         NoTextError: `unsupported`, `encrypted`, `corrupt`, `no_text`, `empty` or `too_large`; the
             message says what to do.
+        CorruptFileError: the file is damaged.
+        EncryptedFileError: the file needs a password.
     """
     kind, _, parameters = mime_type.partition(";")
     found = detect_document(content, extension, kind.strip().lower())
@@ -33,7 +35,7 @@ def convert_document(
         return None
     if found == "legacy_office":
         if "EncryptedPackage".encode("utf-16-le") in content:
-            raise encrypted_error()
+            raise EncryptedFileError()
         raise NoTextError(
             "unsupported",
             "Files of Office 97 to 2003 cannot be read: save them as DOCX, XLSX or PPTX.",
@@ -44,7 +46,7 @@ def convert_document(
     try:
         return _reader(found)(content), MIME_TYPES[found]
     except RecursionError as exc:
-        raise corrupt_error() from exc
+        raise CorruptFileError() from exc
 
 
 def _html() -> Callable[[bytes, str | None], ConvertedDocument]:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.extract.formats.archive import Archive, local_name, open_archive
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
-from livedex.pipeline.extract.formats.format_errors import corrupt_error, encrypted_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError, EncryptedFileError
 from livedex.pipeline.extract.formats.html import read_html
 from livedex.pipeline.extract.formats.office_properties import read_properties
 
@@ -18,14 +18,16 @@ def read_epub(content: bytes) -> ConvertedDocument:
 
     Raises:
         NoTextError: `encrypted`, `corrupt` or `too_large`.
+        CorruptFileError: the file is damaged.
+        EncryptedFileError: the file needs a password.
     """
     with open_archive(content) as archive:
         package = _package(archive)
         root = archive.read_xml(package)
         if root is None:
-            raise corrupt_error()
+            raise CorruptFileError()
         if "META-INF/rights.xml" in archive.names:
-            raise encrypted_error()
+            raise EncryptedFileError()
         items = {e.get("id"): e.get("href") for e in root.iter() if local_name(e) == "item"}
         texts = []
         for reference in root.iter():
@@ -47,4 +49,4 @@ def _package(archive: Archive) -> str:
     for element in root.iter() if root is not None else ():
         if local_name(element) == "rootfile" and element.get("full-path"):
             return str(element.get("full-path"))
-    raise corrupt_error()
+    raise CorruptFileError()

@@ -41,6 +41,7 @@ def read_html(content: bytes, charset: str | None = None) -> ConvertedDocument:
     """Read a page.
 
     Args:
+        content: the bytes of the page.
         charset: as a header says it; it wins over what the page says.
 
     Raises:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
-from livedex.pipeline.extract.formats.format_errors import corrupt_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError
 from livedex.pipeline.extract.text_decoder import decode_text
 
 
@@ -15,6 +15,7 @@ def read_ipynb(content: bytes) -> ConvertedDocument:
 
     Raises:
         NoTextError: `corrupt`: it is no notebook.
+        CorruptFileError: the file is damaged.
     """
     try:
         found: Any = json.loads(decode_text(content))
@@ -25,7 +26,7 @@ def read_ipynb(content: bytes) -> ConvertedDocument:
         )
         blocks = [_cell(cell, str(language)) for cell in cells]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as exc:
-        raise corrupt_error() from exc
+        raise CorruptFileError() from exc
     return ConvertedDocument("\n\n".join(filter(None, blocks)), "markdown")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from livedex.pipeline.extract.formats import markdown_writer as md
 from livedex.pipeline.extract.formats.archive import XmlElement, attribute, local_name, open_archive
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
-from livedex.pipeline.extract.formats.format_errors import corrupt_error, encrypted_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError, EncryptedFileError
 from livedex.pipeline.extract.formats.office_properties import read_properties
 from livedex.pipeline.extract.formats.spreadsheet import tables
 
@@ -20,16 +20,18 @@ def read_opendocument(content: bytes) -> ConvertedDocument:
 
     Raises:
         NoTextError: `encrypted`, `corrupt` or `too_large`.
+        CorruptFileError: the file is damaged.
+        EncryptedFileError: the file needs a password.
     """
     with open_archive(content) as archive:
         manifest = archive.read_xml("META-INF/manifest.xml")
         if manifest is not None and any(
             local_name(element) == "encryption-data" for element in manifest.iter()
         ):
-            raise encrypted_error()
+            raise EncryptedFileError()
         root = archive.read_xml("content.xml")
         if root is None:
-            raise corrupt_error()
+            raise CorruptFileError()
         body = next((e for e in root.iter() if local_name(e) == "body"), root)
         title, metadata = read_properties(archive, "meta.xml")
         return ConvertedDocument(md.join_blocks(list(_blocks(body))), "markdown", title, metadata)

@@ -11,7 +11,7 @@ from typing import Any
 
 from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
-from livedex.pipeline.extract.formats.format_errors import corrupt_error, encrypted_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError, EncryptedFileError
 
 MAX_PAGES = 20_000
 MAX_CHARACTERS = 64 * 1024 * 1024
@@ -27,6 +27,8 @@ def read_pdf(content: bytes) -> ConvertedDocument:
 
     Raises:
         NoTextError: `encrypted`, `corrupt`, `no_text` or `too_large`.
+        CorruptFileError: the file is damaged.
+        EncryptedFileError: the file needs a password.
     """
     import pypdfium2
 
@@ -34,15 +36,15 @@ def read_pdf(content: bytes) -> ConvertedDocument:
         document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as exc:
         if "assword" in str(exc):
-            raise encrypted_error() from exc
-        raise corrupt_error() from exc
+            raise EncryptedFileError() from exc
+        raise CorruptFileError() from exc
     try:
         if len(document) > MAX_PAGES:
             raise NoTextError("too_large", f"The PDF has more than {MAX_PAGES} pages: split it.")
         pages = _pages(document)
         metadata, title = _information(document)
     except pypdfium2.PdfiumError as exc:
-        raise corrupt_error() from exc
+        raise CorruptFileError() from exc
     finally:
         document.close()
     text = "\n\n".join(filter(None, (_paragraphs(page) for page in _without_running(pages))))

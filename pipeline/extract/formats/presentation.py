@@ -13,7 +13,7 @@ from livedex.pipeline.extract.formats.archive import (
     open_archive,
 )
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
-from livedex.pipeline.extract.formats.format_errors import corrupt_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError
 from livedex.pipeline.extract.formats.office_properties import read_properties
 
 _TITLES = frozenset({"title", "ctrTitle"})
@@ -25,11 +25,12 @@ def read_pptx(content: bytes) -> ConvertedDocument:
 
     Raises:
         NoTextError: `encrypted`, `corrupt` or `too_large`.
+        CorruptFileError: the file is damaged.
     """
     with open_archive(content) as archive:
         root = archive.read_xml("ppt/presentation.xml")
         if root is None:
-            raise corrupt_error()
+            raise CorruptFileError()
         targets = _relations(archive, "ppt/presentation.xml")
         slides = [
             targets[relation]

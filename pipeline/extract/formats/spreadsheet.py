@@ -9,7 +9,7 @@ from livedex.pipeline.errors import NoTextError
 from livedex.pipeline.extract.formats import markdown_writer as md
 from livedex.pipeline.extract.formats.archive import Archive, XmlElement, local_name, open_archive
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
-from livedex.pipeline.extract.formats.format_errors import corrupt_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError
 from livedex.pipeline.extract.formats.office_properties import read_properties
 
 MAX_CELLS = 2_000_000
@@ -22,11 +22,12 @@ def read_xlsx(content: bytes) -> ConvertedDocument:
 
     Raises:
         NoTextError: `encrypted`, `corrupt` or `too_large`.
+        CorruptFileError: the file is damaged.
     """
     with open_archive(content) as archive:
         workbook = archive.read_xml("xl/workbook.xml")
         if workbook is None:
-            raise corrupt_error()
+            raise CorruptFileError()
         shared = _shared_strings(archive)
         targets = _targets(archive)
         blocks: list[str] = []

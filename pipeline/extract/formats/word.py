@@ -13,7 +13,7 @@ from livedex.pipeline.extract.formats.archive import (
     open_archive,
 )
 from livedex.pipeline.extract.formats.converted_document import ConvertedDocument
-from livedex.pipeline.extract.formats.format_errors import corrupt_error
+from livedex.pipeline.extract.formats.format_errors import CorruptFileError
 from livedex.pipeline.extract.formats.office_properties import read_properties
 
 _HEADING = re.compile(r"^(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*(\d)", re.I)
@@ -26,11 +26,12 @@ def read_docx(content: bytes) -> ConvertedDocument:
 
     Raises:
         NoTextError: `encrypted`, `corrupt` or `too_large`.
+        CorruptFileError: the file is damaged.
     """
     with open_archive(content) as archive:
         root = archive.read_xml("word/document.xml")
         if root is None:
-            raise corrupt_error()
+            raise CorruptFileError()
         levels = _heading_levels(archive)
         body = next((e for e in root if local_name(e) == "body"), root)
         blocks = _blocks(body, levels)
