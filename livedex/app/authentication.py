@@ -70,6 +70,8 @@ async def open_authentication(
     """Decide who may come in at an address, and check credentials for as long as the block lasts.
 
     Args:
+        s: the context of the process.
+        host: for the message.
         trust_network: an address that others can reach may do without keys.
 
     Raises:

@@ -43,6 +43,8 @@ async def open_broker(
     """The broker, consuming these stages for as long as the block lasts; draining at its end.
 
     Args:
+        s: the context of the process.
+        stages: that run in this process.
         patient: wait for a Kafka that is away at the start.
         fills: what is stored and lacks vectors of the model in use is embedded beside the embed
             stage.

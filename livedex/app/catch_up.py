@@ -48,6 +48,7 @@ async def wait_for_scan(operations: InstallationStatus, *, deadline: float) -> b
     """Let the watchers look at their folders, and wait for it.
 
     Args:
+        operations: state of the installation.
         deadline: by the monotonic clock.
 
     Returns:
@@ -69,6 +70,8 @@ async def wait_for_catch_up(
     in others, accepted later, perhaps between two looks.
 
     Args:
+        operations: state of the installation.
+        backlog: of the stages.
         deadline: by the monotonic clock; what is under way is looked at once at least.
         scan: let the watchers look first.
     """
@@ -93,7 +96,11 @@ async def _wait_once(
 
 
 async def _retry_until(ask: Callable[[], Awaitable[T]], deadline: float) -> T:
-    """The answer of a broker that may be away for a while, such as just after its first start."""
+    """The answer of a broker that may be away for a while, such as just after its first start.
+
+    Raises:
+        OutageError: the database or the broker does not answer.
+    """
     while True:
         try:
             return await ask()

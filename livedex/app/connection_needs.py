@@ -16,6 +16,8 @@ def connection_needs(roles: Collection[str], settings: Settings, who: str) -> Co
     """Return what a process with these roles needs.
 
     Args:
+        roles: of this process.
+        settings: of this process.
         who: as errors call it.
     """
     served = bool(_SERVED & set(roles))

@@ -51,6 +51,9 @@ async def scan_for_differences(
     """What a scan would publish of a folder.
 
     Args:
+        folder: that is compared.
+        database: as the application role.
+        cutting: how texts are cut.
         generation: name documents with vectors of another generation too, `NO_GENERATION` where the
             configured model was never used; a scan
             leaves them to the embed stage, as None does.
@@ -64,7 +67,11 @@ async def scan_for_differences(
 
 
 async def list_new_files(folder: Folder) -> FolderComparison:
-    """What the first scan would publish: every file."""
+    """What the first scan would publish: every file.
+
+    Raises:
+        ConfigError: the folder cannot be opened.
+    """
 
     found = DirectoryWalk(folder)
 

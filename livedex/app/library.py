@@ -102,8 +102,15 @@ class Livedex(DocumentReader):
         """Make a text the visible version of a document.
 
         Args:
+            document_id: of the document.
+            text: of the document.
+            tenant_id: the tenant.
             metadata: of any values; what is no JSON becomes a text, and torn halves of characters
                 become U+FFFD, as in the text.
+            collection: of the document.
+            title: of the document.
+            uri: where the document stands.
+            mime_type: of the text.
             version: grows with each change, 0 to the clock in nanoseconds and a day; default: the
                 clock in nanoseconds.
             acl: the principals that may read it; None: everybody of the tenant, empty: nobody.
@@ -187,8 +194,10 @@ class Livedex(DocumentReader):
         that was accepted.
 
         Args:
+            document_id: of the document.
             changes: some of `title`, `uri`, `metadata` (merged, RFC 7396), `acl`, `collection`;
                 null takes one away.
+            tenant_id: the tenant.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
@@ -243,8 +252,11 @@ class Livedex(DocumentReader):
         """Search, with the fields of POST /v1/search.
 
         Args:
+            query: the query.
+            tenant_id: the tenant.
             principals: on whose behalf: only documents that one of them may read, and those that
                 everybody may. None: every document.
+            fields: further fields of the request, as in the HTTP API.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
@@ -268,7 +280,10 @@ class Livedex(DocumentReader):
         """Answer a question with citations, with the fields of POST /v1/ask.
 
         Args:
+            question: to be answered.
+            tenant_id: the tenant.
             principals: as of `search`.
+            fields: further fields of the request, as in the HTTP API.
 
         Raises:
             TenantRequiredError: no tenant, in a service that has several.
@@ -367,6 +382,9 @@ def format_context(hits: Sequence[Mapping[str, Any]], *, max_chars: int) -> str:
     Args:
         hits: with `content`, `document_id` and, where there are some, `title` and `heading`.
         max_chars: of the whole, > 0.
+
+    Raises:
+        RejectedError: a value has the wrong type.
     """
     if max_chars <= 0:
         raise RejectedError("max_chars must be above 0")

@@ -55,6 +55,8 @@ class DocumentReader:
         """Return a document; None where there is none, or it is not for the reader.
 
         Args:
+            document_id: of the document.
+            tenant_id: the tenant.
             principals: on whose behalf; None: whoever reads everything.
         """
         return await self._documents.get(
@@ -87,9 +89,14 @@ class DocumentReader:
         """Return a page of documents in the order of their ids.
 
         Args:
+            tenant_id: the tenant.
             collection, source, state: only documents with these.
+            collection: only documents of this collection.
+            source: only documents of this source.
+            state: only documents in this state.
             limit: documents at most, 1 to 1000.
             cursor: `next_cursor` of the page before.
+            principals: on whose behalf is read; None: everything.
 
         Raises:
             RejectedError: the limit or the cursor makes no sense.
@@ -114,6 +121,7 @@ class DocumentReader:
 
         Args:
             token: of the answer 202.
+            tenant_id: the tenant.
             timeout_s: seconds at most, 0 to 30.
 
         Raises:

@@ -14,14 +14,17 @@ class SingleLineFormatter(logging.Formatter):
     """Formats a record; of an error, each line of its trace by itself."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # the name of the standard library
+        """Return the message in one line."""
         return _shown(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # the name of the standard library
+        """Return the trace, each of its lines by itself."""
         # its own type is private
         trace = super().formatException(ei)  # type: ignore[arg-type]
         return "\n".join(map(_shown, trace.splitlines()))
 
     def formatStack(self, stack_info: str) -> str:  # the name of the standard library
+        """Return the stack, each of its lines by itself."""
         return "\n".join(map(_shown, stack_info.splitlines()))
 
 
@@ -31,6 +34,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a JSON object."""
         found = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -33,6 +33,7 @@ async def status_report(
     """Report documents by state, the backlog of each stage, health, dead letters and sources.
 
     Args:
+        s: the context of the process.
         database: that of the context, or its view of some tenants.
         with_installation: also the backlog of the stages that all tenants share, and the reasons
             why a component is unavailable.
@@ -210,6 +211,7 @@ def settings_report(settings: Settings, *, mask_texts: bool = False) -> list[dic
     Secrets are masked, also those within URLs.
 
     Args:
+        settings: of this process.
         mask_texts: mask also texts that were set, such as addresses and folders, but not numbers,
             switches and choices.
     """

@@ -70,6 +70,8 @@ def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """A bound socket, so that a port in use is known before anything is started.
 
     Args:
+        host: for the message.
+        port: the port; 0 takes a free one.
         option: that names the port, for the error.
 
     Raises:
@@ -109,6 +111,8 @@ def api_services(
     """Return what the API of a process stands on.
 
     Args:
+        s: the context of the process.
+        roles: of this process.
         entrance: how requests are let in; None: no credential is taken.
         intake: accepts changes; None: nothing does.
         administration: None: administration calls are refused.
@@ -141,6 +145,9 @@ def api_services(
 async def serve_app(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
     """Serve an app on a socket for as long as the block lasts; requests under way are answered at
     its end.
+
+    Raises:
+        ConfigError: the API did not start.
     """
     server = _Server(server_config(app))
     task = asyncio.create_task(server.serve(sockets=[bound]), name="answer requests")
@@ -223,7 +230,12 @@ async def run_roles(
     stages drain.
 
     Args:
+        s: the context of the process.
+        roles: of this process.
+        folders: that are watched.
         bound, entrance: where the API is served and how requests are let in; None without it.
+        bound: the socket of the API.
+        entrance: how requests are let in.
         health_bound: where health and metrics alone are served, from the start on; None: nowhere.
 
     Yields:

@@ -85,6 +85,7 @@ async def end_tasks(
     and left behind.
 
     Args:
+        tasks: to be ended.
         seconds: to wait at most after the cancellation.
         asked_s: to wait for their own end before, where they were asked to end.
     """

@@ -30,6 +30,8 @@ def search_via_up(
 
     Args:
         settings: of this command; one that is meant for another index is not answered by `up`.
+        data: the data directory.
+        tenant: the tenant.
         principals: on whose behalf; None reads everything.
         fields: of `POST /v1/search`, None where not given.
 

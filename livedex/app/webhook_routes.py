@@ -23,6 +23,7 @@ def routers(
     """What is to be included in the app.
 
     Args:
+        receiver: publishes changes.
         hooks: as from `open_hooks`; None: no system is configured.
         max_document_bytes: of a document, not of the body that carries it.
     """

@@ -132,10 +132,12 @@ async def open_app_context(
     """Open the database, migrated, and what stands on it.
 
     Args:
+        settings: of this process.
+        data: the data directory.
         connections: to the database at most, those of the broker apart; for who says nothing of its
             needs.
-        alone: this process holds the data directory.
         must_exist: refuse where Livedex was never started, for commands that only look.
+        alone: this process holds the data directory.
         needs: of a process that stays: it has its connections from its start on, and no more of
             them than fit.
         query_deadline_s: the longest that the model may take for a query; None: as for the API.
@@ -350,6 +352,10 @@ def write_up_state(
     """Write down what `up` was started with, for the other commands.
 
     Args:
+        data: the data directory.
+        folders: that are watched.
+        url: of the API.
+        pid: of the process.
         index: see `index_mark`; without it no command asks `up` over HTTP.
     """
     body = {
@@ -372,7 +378,11 @@ def index_fingerprint(settings: Settings) -> str:
 
 
 def read_up_state(data: Path) -> dict[str, Any]:
-    """What `up` was last started with; empty when it never was."""
+    """What `up` was last started with; empty when it never was.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
     try:
         return dict(json.loads((data / UP_STATE_FILE).read_text("utf-8")))
     except FileNotFoundError:

@@ -22,6 +22,7 @@ async def open_command_context(
     """The surroundings of a command; what had to be started for it is stopped at the end.
 
     Args:
+        data: the data directory.
         must_exist: refuse where Livedex was never started.
         query_deadline_s: the longest that the model may take for a query; None: as for the API.
 

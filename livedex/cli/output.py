@@ -66,9 +66,14 @@ def print_list(
     """What a command lists: JSON, or a table.
 
     Args:
+        rows: cells of each line.
         name: of the list in JSON.
         what: the entries are called, where there are none.
         item, line: an entry in JSON, and in the table.
+        item: makes the JSON object of a row.
+        line: makes the cells of a row.
+        heads: titles of the columns.
+        as_json: print JSON.
     """
     if as_json:
         print_json({name: [item(row) for row in rows]})
@@ -82,6 +87,7 @@ def print_table(rows: Sequence[Sequence[object]], heads: Sequence[str] = ()) -> 
     """Rows in aligned columns; numbers to the right.
 
     Args:
+        rows: cells of each line.
         heads: titles of the columns.
     """
     cells = [[one_line("" if cell is None else str(cell)) for cell in row] for row in rows]

@@ -61,6 +61,8 @@ def folder_sources(folders: Sequence[Path], settings: Settings, data: Path) -> l
     """The folders to watch: those named here and those of livedex.toml.
 
     Args:
+        folders: that are watched.
+        settings: of this process.
         data: the data directory.
 
     Raises:
@@ -113,6 +115,7 @@ def lock_data_directory(data: Path, *, alone: bool) -> Iterator[None]:
     it.
 
     Args:
+        data: the data directory.
         alone: as `livedex up` does; else beside others that are not alone.
 
     Raises:

@@ -80,7 +80,10 @@ async def evaluate(
     """Ask every question, one after another, and measure the rankings.
 
     Args:
+        judged: the questions with their judgements.
+        configuration: what is searched, and with which fields.
         depths: the k of the measures, each from 1 to 1000.
+        names: `exact` or `stem`.
 
     Raises:
         LivedexError: as the target's search.
@@ -113,6 +116,9 @@ async def _ask(
 ) -> tuple[list[str], float, bool]:
     """The ranking of at most `depth` documents, the milliseconds of the first request, and whether
     every retriever took part.
+
+    Raises:
+        RejectedError: the index refuses a question.
     """
     include = ["content"] if question.snippets else []
     limit, latency = min(_MOST_HITS, depth * _HITS_PER_DOCUMENT), None

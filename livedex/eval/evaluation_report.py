@@ -94,6 +94,7 @@ def read_baseline(path: Path) -> Baseline:
 
     Raises:
         ConfigError: there is none, or it is no evaluation.
+        ValueError: a value is no number.
     """
     try:
         found = json.loads(path.read_text("utf-8"))

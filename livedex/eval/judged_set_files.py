@@ -72,7 +72,11 @@ def read_judged_set(
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file that are not blank, with their number."""
+    """Yield the lines of a UTF-8 file that are not blank, with their number.
+
+    Raises:
+        JudgedSetError: a line is invalid; the message names it.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -36,6 +36,7 @@ async def make_known_items(
     around one that no other sampled document has.
 
     Args:
+        target: what is searched.
         questions: at most.
         documents: of the index that are read at most, chosen at random.
         seed: of the choice; the same index and seed give the same questions.

@@ -47,7 +47,12 @@ def compare_paired(before: Sequence[float], after: Sequence[float], *, seed: int
 
     Args:
         before, after: a value a question, in the same order; at least one.
+        before: a value for each question.
+        after: a value for each question, in the same order.
         seed: of the resamples; the same seed gives the same interval.
+
+    Raises:
+        ValueError: the lists differ in length, or are empty.
     """
     first, second = np.asarray(before, float), np.asarray(after, float)
     if first.shape != second.shape or first.size == 0:

@@ -121,10 +121,12 @@ async def verify_index(
     """Compare everything with everything.
 
     Args:
+        s: the context of the process.
         tell: told how many documents were looked at, and of how many.
 
     Raises:
         OutageError, RetryableError: the database is away.
+        OutageError: a folder or the database is away.
     """
     proof = Verification()
     tenants = dict.fromkeys(await s.database.tenants())

@@ -38,6 +38,8 @@ async def repair_index(s: AppContext, proof: Verification, *, timeout_s: float) 
     them has it.
 
     Args:
+        s: the context of the process.
+        proof: what differs.
         timeout_s: for the stages to make documents anew; those of a running `livedex up`, else in
             this process.
 
