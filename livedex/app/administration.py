@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from livedex.app import reports
+from livedex.app.cost_report import cost_report
 from livedex.app.dead_letter_replay import drop_dead_letter, replay_dead_letters
 from livedex.pipeline.errors import NotFoundError, OutageError
 from livedex.pipeline.model import TenantId
@@ -108,6 +109,28 @@ class TenantAdministration:
         await self._find_subscriber(store, name)
         await store.resume(tenant_id, name)
         return reports.subscriber_report(await store.find(name))
+
+    async def costs(
+        self,
+        tenant_id: TenantId,
+        *,
+        days: int,
+        by: Sequence[Literal["day", "source", "model"]],
+        source: str | None,
+        model: str | None,
+        limit: int,
+        cursor: str | None,
+    ) -> dict[str, Any]:
+        return await cost_report(
+            self._s,
+            [tenant_id],
+            days=days,
+            by=by,
+            source=source,
+            model=model,
+            limit=limit,
+            cursor=cursor,
+        )
 
     async def settings(self, caller: Caller) -> list[dict[str, Any]]:
         is_whole = await self._administers_installation(caller)

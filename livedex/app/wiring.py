@@ -79,6 +79,7 @@ class AppContext:
         tell: notes that a component is unavailable and why, or, with None, that it works.
         ask: answers questions.
         costs: the ledger of embedding costs.
+        model: the embedding model in use, and its price.
         publishing: connections for publishing to the queue of the database, and for acknowledging.
         fetcher: gets contents by their URL; None: nothing does (`LIVEDEX_FETCH_ENABLED`), and who
             sends one is told so.
@@ -105,6 +106,7 @@ class AppContext:
     publishing: int = 2
     ask: AskEngine = field(kw_only=True)
     costs: CostLedger = field(kw_only=True)
+    model: ModelPrice = field(kw_only=True)
     first_load: InitialLoadReport = field(default_factory=InitialLoadReport)
 
     @property
@@ -257,6 +259,7 @@ async def open_app_context(
             budget.publishing,
             ask=ask,
             costs=costs,
+            model=model,
         )
 
 

@@ -43,6 +43,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "Show documents by state, pending work and health; --wait for it to finish.",
     ),
     "plan": ("livedex.cli.plan", "Show what syncing a folder would change and cost."),
+    "cost": ("livedex.cli.cost", "Show what embedding cost, by day, tenant, source and model."),
     "verify": (
         "livedex.cli.verify",
         "Compare the index with its sources; --repair fixes differences.",
@@ -81,6 +82,9 @@ _SYNONYMS = {
     "init": "migrate",
     "dry-run": "plan",
     "diff": "plan",
+    "costs": "cost",
+    "bill": "cost",
+    "spend": "cost",
     "letters": "dead",
     "dlq": "dead",
     "apikeys": "keys",

@@ -16,6 +16,7 @@ from livedex.pipeline.api import (
     api_keys,
     ask,
     collections,
+    costs,
     dead_letters,
     embeddings,
     health,
@@ -46,6 +47,7 @@ READ_ROUTERS: Sequence[APIRouter] = (
     api_keys.router,
     api_keys.write_router,
     subscribers.router,
+    costs.router,
 )
 """What the role `api` answers.
 

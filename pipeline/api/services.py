@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, cast
 
 from fastapi import Depends, Query, Request
 
@@ -128,6 +128,20 @@ class Administration(Protocol):
 
     async def resume_subscriber(self, tenant_id: TenantId, name: str) -> dict[str, Any]:
         """Resume deliveries to a subscriber and return it."""
+        ...
+
+    async def costs(
+        self,
+        tenant_id: TenantId,
+        *,
+        days: int,
+        by: Sequence[Literal["day", "source", "model"]],
+        source: str | None,
+        model: str | None,
+        limit: int,
+        cursor: str | None,
+    ) -> dict[str, Any]:
+        """Return what embedding cost, a page of it; raise RejectedError for an unknown cursor."""
         ...
 
     async def settings(self, caller: Caller) -> list[dict[str, Any]]:

@@ -160,6 +160,8 @@ class CostLedger:
             source: only of this one; None: of all.
             model_id: only of this one; None: of all.
         """
+        if any("\x00" in name for name in (source, model_id) if name is not None):
+            return []  # nothing is called so: PostgreSQL stores no NUL
         async with self._database.tenant(tenant_id, "read costs", snapshot=True) as connection:
             rows = await connection.fetch(sql("read_costs"), tenant_id, days, source, model_id)
         return [

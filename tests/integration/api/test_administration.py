@@ -47,6 +47,7 @@ CALLS = [
     ("GET", "/v1/subscribers", None),
     ("POST", "/v1/subscribers/x/resume", None),
     ("GET", "/v1/settings", None),
+    ("GET", "/v1/cost", None),
 ]
 
 

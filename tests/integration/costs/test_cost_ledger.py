@@ -210,3 +210,45 @@ async def test_nothing_is_counted_for_a_deleted_tenant(database: Database) -> No
     assert await costs.read(gone, days=1) == []
     with pytest.raises(TenantDeletedError):
         await costs.count_queries(gone, ModelPrice("m"), 1, 1)
+
+
+@pytest.mark.parametrize("settings", ["postgres"], indirect=True)
+async def test_the_api_reports_pages_of_one_tenant(site: InProcessInstallation) -> None:
+    async with site.s.database.tenant(DEFAULT_TENANT) as connection:
+        await connection.execute(
+            "insert into embedding_costs"
+            " (tenant_id, day, source, model_id, slot, texts, tokens, cost)"
+            " select 'default', (now() at time zone 'utc')::date - d, s, 'm', 1, 1, 10, 0.25"
+            " from generate_series(0, 9) d, unnest(array['', 'x']) s"
+        )
+    await CostLedger(site.s.database).count_queries(TenantId("globex"), ModelPrice("secret"), 1, 9)
+
+    async def read(**parameters: Any) -> dict[str, Any]:
+        answer = await site.http.get("/v1/cost", params=parameters)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    whole = await read()
+    assert whole["total"]["texts"] == 20 and len(whole["costs"]) == 10
+    assert whole["total"]["cost"] == {"amount": "5", "currency": "USD"}
+    assert "secret" not in str(whole)
+    assert whole["usd_per_million_tokens"] == str(USD) and whole["price_as_of"] is None
+    assert (await read(days=1))["total"]["texts"] == 2
+    assert (await read(source="x"))["total"]["texts"] == 10
+    assert (await read(source="\x00"))["costs"] == []
+    assert [row["source"] for row in (await read(by="source"))["costs"]] == ["", "x"]
+    pages, cursor = list[dict[str, Any]](), None
+    while True:
+        more = {} if cursor is None else {"cursor": cursor}
+        page = await read(by=["day", "source"], limit=7, **more)
+        pages += page["costs"]
+        if (cursor := page["next_cursor"]) is None:
+            break
+    assert [(row["day"], row["source"]) for row in pages] == sorted(
+        {(row["day"], row["source"]) for row in pages}
+    )
+    assert len(pages) == 20
+    for parameters in ({"days": 0}, {"by": "tenant"}, {"cursor": "x"}, {"dayz": 1}):
+        answer = await site.http.get("/v1/cost", params=parameters)
+        assert answer.status_code == 422, parameters
+        assert answer.headers["content-type"] == "application/problem+json"

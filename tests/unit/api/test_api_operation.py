@@ -171,6 +171,7 @@ async def test_it_describes_every_call_with_its_answers_and_problems(http):
         "get /v1/status",
         "get /v1/sources",
         "get /v1/settings",
+        "get /v1/cost",
         "get /v1/dead",
         "get /v1/dead/{letter_id}",
         "post /v1/dead/{letter_id}/replay",
