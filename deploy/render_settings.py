@@ -23,7 +23,14 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "vector_index_rows",
     ),
     "broker": ("broker_url",),
-    "embedding": ("embedder", "embedder_url", "embedder_api_key", "dimensions", "prices"),
+    "embedding": (
+        "embedder",
+        "embedder_url",
+        "embedder_api_key",
+        "dimensions",
+        "prices",
+        "confirm_above_usd",
+    ),
     "reranking": ("reranker", "reranker_url", "reranker_api_key"),
     "answers": ("chat", "chat_url", "chat_api_key"),
     "documents": (

@@ -41,11 +41,17 @@ _LOOKS_TAKE_S = 1.0  # a command that looks whether something runs holds the loc
     type=click.IntRange(1, 65535),
     help="Port of the API.",
 )
-def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Embed new folders whatever they cost, without asking (LIVEDEX_CONFIRM_ABOVE_USD).",
+)
+def up(folders: tuple[Path, ...], data: Path, host: str, port: int, yes: bool) -> None:
     """Watch FOLDERS and keep an index true to them, with a built-in database."""
     from livedex.app.notify_role import check_subscribers
     from livedex.app.webhook_role import check_fetch_credentials, check_webhook_sources
     from livedex.app.wiring import configure_logging
+    from livedex.cli.first_load import confirm_first_load
     from livedex.cli.running import run_event_loop
 
     settings = load_settings(Path.cwd())
@@ -54,6 +60,7 @@ def up(folders: tuple[Path, ...], data: Path, host: str, port: int) -> None:
     check_webhook_sources(settings)
     check_fetch_credentials(settings)
     check_subscribers(settings)
+    confirm_first_load(settings, sources, data, is_confirmed=yes)
     run_event_loop(_up(settings, sources, data, host, port))
 
 

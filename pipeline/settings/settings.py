@@ -138,6 +138,12 @@ class Settings(BaseSettings):
         "`usd_per_million_tokens`",
         shown="list prices",
     )
+    confirm_above_usd: float = setting_field(
+        1.0,
+        "Price of a first load in US dollars above which `livedex up` asks before it embeds, or "
+        "needs `--yes` without a terminal",
+        ge=0,
+    )
     reranker: str | None = setting_field(
         None,
         "Model that orders the best hits anew where a search asks for it: `cohere:MODEL`, "
