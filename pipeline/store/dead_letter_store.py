@@ -28,10 +28,10 @@ from livedex.pipeline.model import TenantId
 from livedex.pipeline.store.database import Connection, Database
 from livedex.pipeline.store.documents.document_sync import sync_ended_payload
 from livedex.pipeline.store.page_cursor import (
+    InvalidCursorError,
     decode_cursor,
     encode_cursor,
     is_storable,
-    unknown_cursor_error,
 )
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -218,9 +218,9 @@ def _read_cursor(cursor: str) -> tuple[datetime, str]:
     try:
         after = datetime.fromisoformat(at)
     except ValueError as exc:
-        raise unknown_cursor_error() from exc
+        raise InvalidCursorError from exc
     if after.tzinfo is None:
-        raise unknown_cursor_error()
+        raise InvalidCursorError
     return after, letter_id
 
 

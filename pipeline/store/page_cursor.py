@@ -27,7 +27,7 @@ def decode_cursor(cursor: str, parts: int) -> list[str]:
         parts: number of parts of the sort key, >= 1.
 
     Raises:
-        unknown_cursor_error: a RejectedError; the cursor is invalid.
+        InvalidCursorError: the cursor does not come from a page.
     """
     try:
         place = orjson.loads(
@@ -36,21 +36,23 @@ def decode_cursor(cursor: str, parts: int) -> list[str]:
             )
         )
     except ValueError as exc:
-        raise unknown_cursor_error() from exc
+        raise InvalidCursorError from exc
     if not (
         isinstance(place, list)
         and len(place) == parts
         and all(isinstance(part, str) and is_storable(part) for part in place)
     ):
-        raise unknown_cursor_error()
+        raise InvalidCursorError
     return place
 
 
-def unknown_cursor_error() -> RejectedError:
-    """Return the error for an invalid cursor."""
-    return RejectedError(
-        "the cursor is invalid: begin with the first page", reason="invalid_cursor"
-    )
+class InvalidCursorError(RejectedError):
+    """A cursor that does not come from a page."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the cursor is invalid: begin with the first page", reason="invalid_cursor"
+        )
 
 
 def is_storable(name: str) -> bool:
