@@ -1,1 +1,1 @@
-"""Who may come in: API keys, tokens of an issuer, and how much each may ask."""
+"""Authentication by API key or JWT, and rate limits per credential."""

@@ -1,5 +1,5 @@
-"""Which requests are answered without a credential, where the service asks for none: those that
-come from this machine and no other site.
+"""Policy for requests without a credential, if the service needs none: only requests from this
+machine, and not from pages of other sites, are answered.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _FORWARDED_PREFIX = "x-forwarded"
 
 
 class AnonymousRequestPolicy:
-    """Checks requests that show no credential.
+    """Checks requests without a credential.
 
     Args:
-        hosts: that they may name.
-        origins: of web pages that may ask, such as `https://app.example.org`, beside pages of this
-            service.
-        may_be_forwarded: whether a proxy may pass them on.
+        hosts: allowed host names.
+        origins: allowed origins of web pages, such as `https://app.example.org`, besides pages of
+            this service.
+        may_be_forwarded: whether a proxy may forward them.
     """
 
     def __init__(
@@ -48,23 +48,27 @@ class AnonymousRequestPolicy:
         self._may_be_forwarded = may_be_forwarded
 
     def check(self, headers: Headers) -> None:
-        """Go on only with a request from this machine.
+        """Check that a request comes from this machine.
+
+        Args:
+            headers: of the request.
 
         Raises:
-            ForbiddenError: it names another host, was forwarded, or a page of another site sent it.
+            ForbiddenError: its host is not allowed, a proxy forwarded it, or a page of another site
+                sent it.
         """
         if not self._hosts.allow(headers):
             raise ForbiddenError(
-                "without a key this service answers to localhost, and to the names of "
-                "LIVEDEX_ALLOWED_HOSTS, not to the host name of this request: send a key"
+                "requests without an API key must use the host localhost, or a name in "
+                "LIVEDEX_ALLOWED_HOSTS: send a key"
             )
         if not self._may_be_forwarded and any(
             name in _FORWARDED or name.startswith(_FORWARDED_PREFIX)
             for name in map(str.lower, headers)
         ):
             raise ForbiddenError(
-                "without a key this service answers requests of this machine, and a proxy "
-                "forwarded this one: send a key"
+                "requests without an API key must come from this machine, and a proxy forwarded "
+                "this one: send a key"
             )
         origins = headers.getlist("origin")
         if any(
@@ -72,14 +76,14 @@ class AnonymousRequestPolicy:
             for origin in origins
         ) or (not origins and _is_cross_site_embed(headers)):
             raise ForbiddenError(
-                "without a key this service answers its own pages, and those of "
+                "requests without an API key must come from pages of this service or of "
                 "LIVEDEX_CORS_ORIGINS, not a page of another site: send a key"
             )
 
 
 def _is_cross_site_embed(headers: Headers) -> bool:
-    """Whether a page of another site loads it as a picture, script, frame or the like: browsers
-    name no origin then. A link that somebody follows is none.
+    """Return whether a page of another site embeds the response as an image, script or frame;
+    browsers send no Origin then. Following a link is not an embed.
     """
     return (
         headers.get("sec-fetch-site", "").strip().lower() in ("cross-site", "same-site")

@@ -1,7 +1,6 @@
-"""The keys that this process has seen lately, so that a request costs no look-up.
+"""A cache of API keys, so that most requests need no database look-up.
 
-Invariant: what is known of a key is at most `ENTRY_TTL_S` old, also when nobody tells us that it
-was revoked.
+Invariant: an entry is at most `ENTRY_TTL_S` old, even if the notification of a revoked key is lost.
 """
 
 from __future__ import annotations
@@ -24,15 +23,20 @@ log = logging.getLogger(__name__)
 
 ENTRY_TTL_S = 5.0
 EMPTY_TTL_S = 1.0
-"""For so long a process that nobody tells takes it that no key was made."""
-_MOST = 10_000  # keys remembered, those that do not exist included
+"""Time for which a process without notifications assumes that no key exists."""
+_MOST = 10_000  # cached keys, including unknown ones
 _NOTED_EVERY_S = 60.0
-_NOBODY = bytes(32)  # compared where there is no key, so that it takes as long
+_NOBODY = bytes(32)  # compared for unknown keys, so that they take the same time
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedKey:
-    """Who has shown a key that is good."""
+    """A valid key.
+
+    Attributes:
+        key_id: the part of the key that is not secret.
+        key: as stored.
+    """
 
     key_id: str
     key: StoredKey
@@ -40,7 +44,13 @@ class VerifiedKey:
 
 @dataclass(frozen=True, slots=True)
 class _CacheEntry:
-    """What the store said of a key, and until when that counts; moments by the monotonic clock."""
+    """A cached look-up.
+
+    Attributes:
+        key: None: the key is unknown.
+        until: end of the entry's validity, by the monotonic clock.
+        expires: expiry of the key, by the monotonic clock.
+    """
 
     key: StoredKey | None
     until: float
@@ -48,14 +58,14 @@ class _CacheEntry:
 
 
 class ApiKeyCache:
-    """Checks keys.
+    """Verifies API keys.
 
     Args:
-        clock: seconds, monotonic.
+        keys: the store.
+        clock: returns monotonic seconds.
 
     Attributes:
-        known_empty: when the database was last asked there was no key, and nobody has said
-            otherwise since.
+        known_empty: no key existed at the last look-up, and no notification arrived since.
     """
 
     def __init__(self, keys: ApiKeyStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,14 +78,18 @@ class ApiKeyCache:
         self._any_made = False
         self.known_empty = False
         self._none_until = float("-inf")
-        self._told = 0  # how often it was said that keys have changed
+        self._told = 0  # number of notifications about changed keys
 
     async def verify(self, key: str) -> VerifiedKey | None:
-        """Who shows this key; None where it is unknown, expired or revoked, after the same work in
-        each case.
+        """Return a valid key; None: it is unknown, expired or revoked. Takes the same time in each
+        case.
+
+        Args:
+            key: from a request.
 
         Raises:
-            OutageError, RetryableError: as the database does.
+            OutageError: the database is unavailable.
+            RetryableError: a retry can succeed.
         """
         key_id = parse_key_id(key)
         if key_id is None:
@@ -88,10 +102,11 @@ class ApiKeyCache:
         return VerifiedKey(key_id, seen.key)
 
     async def was_any_made(self) -> bool:
-        """Return whether a key was ever made, also if it opens nothing any more.
+        """Return whether a key was ever created, including revoked, expired and deleted ones.
 
         Raises:
-            OutageError, RetryableError: as the database does.
+            OutageError: the database is unavailable.
+            RetryableError: a retry can succeed.
         """
         if not self._any_made and self._none_until <= self._clock():
             told, begin = self._told, self._clock()
@@ -102,13 +117,13 @@ class ApiKeyCache:
         return self._any_made
 
     def forget(self, key_id: str) -> None:
-        """Look a key up again before it opens anything, and whether there is any."""
+        """Drop the entry of a key; the next request looks it up again."""
         self._doubt_none()
         self._seen.pop(key_id, None)
         self._asking.pop(key_id, None)
 
     def invalidate_all(self) -> None:
-        """Look every key up again."""
+        """Drop all entries."""
         self._doubt_none()
         self._seen.clear()
         self._asking.clear()
@@ -119,7 +134,7 @@ class ApiKeyCache:
         self.known_empty = False
 
     async def close(self) -> None:
-        """Wait for what is being written down."""
+        """Wait for pending writes of last-use times."""
         await asyncio.gather(*self._noting, return_exceptions=True)
 
     async def _look(self, key_id: str) -> _CacheEntry:
@@ -139,7 +154,7 @@ class ApiKeyCache:
         return _CacheEntry(key, begin + ENTRY_TTL_S, begin + lasts_s)
 
     def _keep(self, key_id: str, done: asyncio.Task[_CacheEntry]) -> None:
-        """Remember an answer, unless the key was revoked while it was on its way."""
+        """Cache a look-up, unless the key was revoked during the look-up."""
         if self._asking.get(key_id) is done:
             del self._asking[key_id]
             if not done.cancelled() and done.exception() is None:
@@ -148,12 +163,10 @@ class ApiKeyCache:
                 while len(self._seen) > _MOST:
                     self._seen.popitem(last=False)
         elif not done.cancelled():
-            done.exception()  # whoever waits for it gets it, if anybody does
+            done.exception()  # mark it as retrieved: a waiting request may have been cancelled
 
     def _note_use(self, key_id: str, key: StoredKey) -> None:
-        """Have it written down that a key is used, at most once a minute, without holding up the
-        request.
-        """
+        """Record the use of a key in the background, at most once a minute."""
         now = self._clock()
         if key.used_before_s is not None and key.used_before_s < _NOTED_EVERY_S:
             return
@@ -171,14 +184,15 @@ class ApiKeyCache:
         try:
             await self._keys.note_use(key.tenant_id, key_id)
         except LivedexError as exc:
-            log.debug("the use of key %s is not written down: %s", key_id, exc)
+            log.debug("the use of key %s was not recorded: %s", key_id, exc)
 
 
 @asynccontextmanager
 async def open_api_key_cache(keys: ApiKeyStore, url: str) -> AsyncIterator[ApiKeyCache]:
-    """A ring that is told of revoked keys, for as long as the block lasts.
+    """Open a cache that is notified of revoked keys, and close it at the end of the block.
 
     Args:
+        keys: the store.
         url: of the database, for the connection that listens.
     """
     ring = ApiKeyCache(keys)

@@ -1,6 +1,6 @@
-"""Who asks, by API key or token.
+"""Authentication by API key or JWT.
 
-The credential alone decides; what else stands in a request says nothing about whose data it is.
+Only the credential determines the tenant, never other parts of a request.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from livedex.pipeline.http.authentication import SCOPES, Caller, Scope
 from livedex.pipeline.model import TenantId
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="livedex"'}
-UNKNOWN_KEY = "this key is not known: it is mistyped, expired or revoked"
+UNKNOWN_KEY = "the API key is invalid: it is mistyped, expired or revoked"
 
 
 class CredentialAuthenticator:
-    """`livedex.pipeline.http.authentication.Authenticator` by API keys and tokens.
+    """Implements `livedex.pipeline.http.authentication.Authenticator` with API keys and JWTs.
 
     Args:
-        ring: checks keys.
-        tokens: checks tokens; None: none is honoured.
-        without_key: whose data a request without a credential is about, as long as no key was ever
-            made; None: it is refused.
-        keyless: decides which of these requests are answered; None: all.
+        ring: verifies API keys.
+        without_key: tenant of requests without a credential, while no key was ever created; None:
+            they are rejected.
+        keyless: policy for requests without a credential; None: all are answered.
+        tokens: verifies JWTs; None: none are accepted.
     """
 
     def __init__(
@@ -45,13 +45,21 @@ class CredentialAuthenticator:
         self._nobody = None if without_key is None else Caller(without_key)
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """See the protocol."""
+        """Return the caller of a request.
+
+        Args:
+            headers: of the request.
+
+        Raises:
+            UnauthorizedError: the credential is invalid.
+            TenantRequiredError: there is no credential, and one is needed.
+        """
         credential = extract_credential(headers)
         if credential is None:
             if self._nobody is None or await self._ring.was_any_made():
                 raise TenantRequiredError(
-                    "this service asks for a key (`livedex keys create` makes one): send it "
-                    "as Authorization: Bearer KEY or X-API-Key: KEY"
+                    "this service needs an API key (`livedex keys create` creates one): send it as "
+                    "Authorization: Bearer KEY or X-API-Key: KEY"
                 )
             if self._keyless is not None:
                 self._keyless.check(headers)
@@ -59,17 +67,17 @@ class CredentialAuthenticator:
         if self._tokens is not None and looks_like_jwt(credential):
             caller = await self._tokens.caller_of(credential)
             if caller is None:
-                raise unauthorized(UNKNOWN_TOKEN)
+                raise UnauthorizedError(UNKNOWN_TOKEN)
             return caller
         holder = await self._ring.verify(credential)
         if holder is None:
-            raise unauthorized()
+            raise UnauthorizedError
         return Caller(
             holder.key.tenant_id, known_scopes(holder.key.scopes), credential=holder.key_id
         )
 
     def was_open_to(self, headers: Headers) -> bool:
-        """See the protocol."""
+        """Return whether a request without a credential was last accepted."""
         if self._nobody is None or not self._ring.known_empty:
             return False
         try:
@@ -82,21 +90,26 @@ class CredentialAuthenticator:
         return True
 
 
-def unauthorized(detail: str = UNKNOWN_KEY) -> HTTPException:
-    """401 for a credential that opens nothing."""
-    return HTTPException(401, detail, CHALLENGE)
+class UnauthorizedError(HTTPException):
+    """An invalid credential (HTTP 401)."""
+
+    def __init__(self, detail: str = UNKNOWN_KEY) -> None:
+        super().__init__(401, detail, CHALLENGE)
 
 
 def known_scopes(names: tuple[str, ...]) -> frozenset[Scope]:
-    """Those of the names that are scopes."""
+    """Return the names that are scopes."""
     return frozenset(name for name in names if name in SCOPES)
 
 
 def extract_credential(headers: Headers) -> str | None:
-    """The one credential of a request; None where there is none.
+    """Return the credential of a request; None: there is none.
+
+    Args:
+        headers: of the request.
 
     Raises:
-        HTTPException: 401, there are several, or one of a kind that is not known here.
+        UnauthorizedError: there are several credentials, or the scheme is not supported.
     """
     given = {value.strip() for value in headers.getlist("x-api-key") if value.strip()}
     for value in headers.getlist("authorization"):
@@ -104,8 +117,8 @@ def extract_credential(headers: Headers) -> str | None:
             continue
         scheme, _, rest = value.strip().partition(" ")
         if scheme.lower() != "bearer" or not rest.strip():
-            raise unauthorized("this is no credential for here: send Authorization: Bearer KEY")
+            raise UnauthorizedError("unsupported credential: send Authorization: Bearer KEY")
         given.add(rest.strip())
     if len(given) > 1:
-        raise unauthorized("two different credentials were sent: send one")
+        raise UnauthorizedError("the request has two different credentials: send one")
     return given.pop() if given else None

@@ -1,8 +1,7 @@
-"""Requests at once of each credential, shared between processes.
+"""Limits concurrent requests per credential over all processes.
 
-Room for a request is taken in the database and kept for a moment after the request, so that
-requests that follow each other closely cost no round trip. A process that dies renews its room no
-more, and others may have it.
+A slot is taken in the database and kept for a moment after the request, so that requests in quick
+succession need no round trip. The slots of a crashed process expire.
 """
 
 from __future__ import annotations
@@ -21,36 +20,38 @@ from livedex.pipeline.runtime.supervision import run_supervised
 log = logging.getLogger(__name__)
 
 _IDLE_S = 0.25
-_LOOK_AGAIN_S = 2 * _IDLE_S + 0.1  # by then another process has given back what it does not use
+_LOOK_AGAIN_S = 2 * _IDLE_S + 0.1  # by then, other processes have released unused slots
 _RENEW_S = 5.0
 
 
 class ConcurrencySlots(Protocol):
-    """What all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is
-    one.
+    """Slots shared by all processes; `livedex.pipeline.store.rate_limit_store.RateLimitStore`
+    implements it.
     """
 
     async def take_slot(self, credential: str, most: int) -> bool:
-        """Whether one more request may be under way."""
+        """Return whether a slot for one more concurrent request was taken."""
         ...
 
     async def release_slots(self, slots: Mapping[str, int]) -> None:
-        """Give room back."""
+        """Release slots."""
         ...
 
     async def renew_slots(self) -> None:
-        """Say that this process lives."""
+        """Renew the slots of this process."""
         ...
 
 
 @dataclass(slots=True)
 class _HeldSlots:
-    """What this process has for a credential.
+    """The slots of this process for a credential.
 
     Attributes:
-        taken: room in the database.
-        busy: requests under way here.
-        peak: the most of them since it was last looked at.
+        taken: slots taken in the database.
+        busy: running requests.
+        peak: maximum of `busy` since the last release of unused slots.
+        waiting: requests waiting for a slot.
+        turn: held while slots are taken or released.
     """
 
     taken: int = 0
@@ -61,10 +62,11 @@ class _HeldSlots:
 
 
 class ConcurrencyLimiter:
-    """Counts requests under way; opened by `open_concurrency`.
+    """Limits concurrent requests; `open_concurrency_limiter` opens it.
 
     Args:
-        most: of each credential at once, in all processes, >= 1.
+        room: the shared slots.
+        most: maximum number of concurrent requests per credential over all processes, >= 1.
     """
 
     def __init__(self, room: ConcurrencySlots, most: int) -> None:
@@ -74,10 +76,14 @@ class ConcurrencyLimiter:
         self._owed: dict[str, int] = {}
 
     async def enter(self, credential: str) -> bool:
-        """Whether a request may begin; if so, `leave` is to be called at its end.
+        """Return whether a request may begin; if so, call `leave` at its end.
+
+        Args:
+            credential: id of the API key or token.
 
         Raises:
-            OutageError, RetryableError: as the room does.
+            OutageError: the shared slots are unavailable.
+            RetryableError: a retry can succeed.
         """
         held = self._held.setdefault(credential, _HeldSlots())
         held.waiting += 1
@@ -93,11 +99,11 @@ class ConcurrencyLimiter:
             held.waiting -= 1
 
     def leave(self, credential: str) -> None:
-        """A request has ended."""
+        """Record the end of a request."""
         self._held[credential].busy -= 1
 
     async def _take(self, credential: str, held: _HeldSlots) -> bool:
-        """Have room for one more here; another request may have made some meanwhile."""
+        """Take a slot for this process, unless another request took one meanwhile."""
         async with held.turn:
             if held.busy < held.taken:
                 return True
@@ -107,7 +113,7 @@ class ConcurrencyLimiter:
             return True
 
     async def release_unused(self) -> None:
-        """Give back what was not used since the last call."""
+        """Release the slots that were not used since the last call."""
         for credential, held in list(self._held.items()):
             spare = held.taken - max(held.peak, held.busy) if not held.waiting else 0
             held.peak = held.busy
@@ -126,7 +132,7 @@ class ConcurrencyLimiter:
                 raise
 
     async def keep(self) -> None:
-        """Give back and renew, again and again."""
+        """Release unused slots and renew the others until cancelled."""
         renewed = time.monotonic()
         while True:
             await asyncio.sleep(_IDLE_S)
@@ -143,7 +149,12 @@ class ConcurrencyLimiter:
 async def open_concurrency_limiter(
     room: ConcurrencySlots, most: int
 ) -> AsyncIterator[ConcurrencyLimiter]:
-    """A limiter that gives back what it does not need, for as long as the block lasts."""
+    """Open a limiter, and release its slots at the end of the block.
+
+    Args:
+        room: the shared slots.
+        most: maximum number of concurrent requests per credential over all processes, >= 1.
+    """
     limiter = ConcurrencyLimiter(room, most)
     task = asyncio.create_task(run_supervised(limiter.keep, "limits"), name="limits")
     try:

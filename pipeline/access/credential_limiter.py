@@ -1,8 +1,8 @@
-"""The limits of each credential, and what an answer says of them.
+"""Rate and concurrency limits per credential, and the response headers about them.
 
-Source of the headers: draft-ietf-httpapi-ratelimit-headers-10. `RateLimit` tells the requests that
-are left (`r`) and the seconds until there are more (`t`); after a refusal that is the same time as
-in `Retry-After`.
+Source of the headers: draft-ietf-httpapi-ratelimit-headers-10. `RateLimit` contains the remaining
+requests (`r`) and the seconds until the next ones are available (`t`); in a 429 response, `t`
+equals `Retry-After`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,30 @@ from livedex.pipeline.http.authentication import Admission, Caller
 
 @dataclass(slots=True)
 class Permit:
-    """A request that was let in; see `livedex.pipeline.http.authentication.Admission`."""
+    """An admitted request; see `livedex.pipeline.http.authentication.Admission`.
+
+    Attributes:
+        headers: for the response.
+        leave: called once at the end of the request; None: nothing to release.
+    """
 
     headers: Mapping[str, str]
     leave: Callable[[], None] | None = field(default=None)
 
     def release(self) -> None:
-        """The request has ended; a second call changes nothing."""
+        """Record the end of the request; further calls have no effect."""
         leave, self.leave = self.leave, None
         if leave is not None:
             leave()
 
 
 class CredentialLimiter:
-    """`livedex.pipeline.http.authentication.RequestLimiter` for whoever shows a credential; who
-    needs none is not limited.
+    """Implements `livedex.pipeline.http.authentication.RequestLimiter`. Requests without a
+    credential are not limited.
 
     Args:
-        rate, concurrency: None: not limited.
+        rate: None: the rate is not limited.
+        concurrency: None: the concurrency is not limited.
     """
 
     def __init__(self, rate: RateLimiter | None, concurrency: ConcurrencyLimiter | None) -> None:
@@ -49,7 +55,14 @@ class CredentialLimiter:
         self._policy = {"RateLimit-Policy": ", ".join(policies)} if policies else {}
 
     async def admit(self, caller: Caller) -> Admission | None:
-        """See the protocol."""
+        """Admit a request; None: nothing is limited.
+
+        Args:
+            caller: of the request.
+
+        Raises:
+            HTTPException: 429, the credential exceeds a limit.
+        """
         credential = caller.credential
         if not credential or not self._policy:
             return None
@@ -65,7 +78,7 @@ class CredentialLimiter:
             most = self._concurrency.most
             raise HTTPException(
                 429,
-                f"this credential has {most} requests under way, and may not have more",
+                f"this credential may have at most {most} concurrent requests: wait for one to end",
                 headers | {"Retry-After": "1"},
             )
         concurrency = self._concurrency
@@ -74,7 +87,7 @@ class CredentialLimiter:
     def _too_many(self, standing: RateLimitState, headers: dict[str, str]) -> HTTPException:
         assert self._rate is not None
         detail = (
-            f"this credential may ask {self._rate.per_minute} times a minute: ask again in "
+            f"this credential may send {self._rate.per_minute} requests per minute: retry in "
             f"{standing.reset_s} s"
         )
         return HTTPException(429, detail, headers | {"Retry-After": str(standing.reset_s)})

@@ -1,8 +1,8 @@
-"""The public keys of an issuer of tokens, fetched and kept.
+"""Fetches and caches the public keys (JWKS) of a token issuer.
 
-A key that is not known makes us look again, but at most once in `_AGAIN_S`: whoever sends tokens
-with made-up key ids makes us fetch nothing more. While the issuer is away, keys that were fetched
-within a day still count.
+An unknown key id triggers a fetch, but at most one in `_REFRESH_INTERVAL_S`, so that tokens with
+invented key ids cannot cause more requests. While the issuer is unavailable, keys stay valid for a
+day after they were fetched.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ ALGORITHMS: Mapping[str, frozenset[str]] = {
     "EC": frozenset({"ES256", "ES384", "ES512"}),
     "OKP": frozenset({"EdDSA"}),
 }
-"""By the kind of key.
-
-Signatures by a shared secret are not among them: who can check one could make one.
-"""
+"""Accepted algorithms by key type, without HMAC: whoever can verify an HMAC can also create one."""
 
 _FRESH_S = 600.0
 _REFRESH_INTERVAL_S = 30.0
@@ -47,20 +44,22 @@ class JwksFetcher(Protocol):
     """Fetches the bytes of a key set."""
 
     async def __call__(self) -> bytes:
-        """The bytes.
+        """Return the bytes of the key set.
 
         Raises:
-            httpx.HTTPError, TimeoutError, ValueError: they are not to be had.
+            httpx.HTTPError: the request failed.
+            TimeoutError: the issuer does not answer in time.
+            ValueError: the response is too large.
         """
         ...
 
 
 class JwksCache:
-    """The keys of one issuer.
+    """The cached keys of one issuer.
 
     Args:
-        fetch: gets the key set.
-        clock: seconds, monotonic.
+        fetch: fetches the key set.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, fetch: JwksFetcher, clock: Callable[[], float] = time.monotonic) -> None:
@@ -72,16 +71,17 @@ class JwksCache:
         self._turn = asyncio.Lock()
 
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-        """The key that a token names, for an algorithm.
+        """Return the key of a token.
 
         Args:
-            kid: None: the only one there is.
+            kid: key id in the token; None: the only key of the issuer.
+            algorithm: in the token.
 
         Returns:
-            None where there is no such key, or it is none for this algorithm.
+            The key; None: it does not exist, or does not fit the algorithm.
 
         Raises:
-            OutageError: no keys could be had for too long.
+            OutageError: the keys could not be fetched for too long.
         """
         found = self._named(kid)
         now = self._clock()
@@ -116,23 +116,26 @@ class JwksCache:
         try:
             keys = parse_jwks(await self._fetch())
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError, ValueError) as exc:
-            log.warning("the keys of the token issuer cannot be fetched: %s", type(exc).__name__)
+            log.warning("fetching the keys of the token issuer failed: %s", type(exc).__name__)
             return
         if not keys:
-            log.warning("the token issuer publishes no key that can be used")
+            log.warning("the token issuer publishes no usable key")
         self._keys, self._fetched = keys, self._clock()
 
 
 def parse_jwks(raw: bytes) -> dict[str, Mapping[str, Any]]:
-    """The keys for signatures in a key set, by id; one without an id is called ''.
+    """Return the signature keys of a key set by id; '' for a key without an id.
+
+    Args:
+        raw: JSON of the key set.
 
     Raises:
-        ValueError: it is no key set.
+        ValueError: it is not a key set.
     """
     body = orjson.loads(raw)
     listed = body.get("keys") if isinstance(body, dict) else None
     if not isinstance(listed, list):
-        raise ValueError("no key set")
+        raise ValueError("not a key set")
     found: dict[str, Mapping[str, Any]] = {}
     for key in listed[:_MOST_KEYS]:
         if (
@@ -150,7 +153,7 @@ def parse_jwks(raw: bytes) -> dict[str, Mapping[str, Any]]:
 
 
 def _for_algorithm(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
-    """The key made ready; None where it is none for this algorithm, or too short."""
+    """Return the key for an algorithm; None: it does not fit the algorithm, or is too short."""
     kind = str(key["kty"])
     if algorithm not in ALGORITHMS[kind] or key.get("alg", algorithm) != algorithm:
         return None
@@ -167,7 +170,7 @@ def _for_algorithm(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK | None:
 
 @asynccontextmanager
 async def open_jwks(url: str) -> AsyncIterator[JwksCache]:
-    """The keys that stand at a URL, for as long as the block lasts. Redirects are not followed."""
+    """Open a cache of the keys at a URL until the end of the block. Redirects are not followed."""
     async with open_http_client(
         url, timeout=_TIMEOUT_S, follow_redirects=False, headers={"Accept": "application/json"}
     ) as http:
@@ -180,7 +183,7 @@ async def open_jwks(url: str) -> AsyncIterator[JwksCache]:
                     parts.append(part)
                     size += len(part)
                     if size > _MOST_BYTES:
-                        raise ValueError("more than a key set")
+                        raise ValueError("too large for a key set")
             return b"".join(parts)
 
         yield JwksCache(fetch)

@@ -1,4 +1,4 @@
-"""Who asks, by a token of an issuer (RFC 7519), signed with a key that it publishes."""
+"""Authentication by JWT (RFC 7519), signed with a published key of the issuer."""
 
 from __future__ import annotations
 
@@ -18,31 +18,39 @@ from livedex.pipeline.settings.jwt import JwtSettings
 
 LEEWAY_S = 30.0
 UNKNOWN_TOKEN = (
-    "this token is not honoured here: it is expired or not valid yet, for another service, or "
-    "not signed by the issuer"
+    "the token is invalid: it is expired or not valid yet, is for another service, or is not "
+    "signed by the issuer"
 )
 _MOST_CHARACTERS = 16_384
 _KNOWN = frozenset[str]().union(*ALGORITHMS.values())
 
 
 def looks_like_jwt(credential: str) -> bool:
-    """Whether a credential has the three parts of a signed token; no API key has."""
+    """Return whether a credential has the three parts of a signed token; API keys do not."""
     return credential.count(".") == 2
 
 
 class JwtVerifier:
-    """Checks tokens by the keys of their issuer."""
+    """Verifies tokens with the keys of their issuer.
+
+    Args:
+        keys: of the issuer.
+        settings: issuer, audience and names of claims.
+    """
 
     def __init__(self, keys: JwksCache, settings: JwtSettings) -> None:
         self._keys = keys
         self._settings = settings
 
     async def caller_of(self, token: str) -> Caller | None:
-        """Who shows a token; None where it is not honoured, whatever the reason.
+        """Return the caller of a token; None: the token is invalid.
+
+        Args:
+            token: from a request.
 
         Raises:
-            TenantRequiredError: it is honoured, and names no tenant.
-            OutageError: the keys of the issuer cannot be had.
+            TenantRequiredError: the token is valid, but names no tenant.
+            OutageError: the keys of the issuer cannot be fetched.
         """
         claims = await self._claims(token)
         if claims is None:
@@ -64,7 +72,7 @@ class JwtVerifier:
         )
 
     async def _claims(self, token: str) -> Mapping[str, Any] | None:
-        """What a token says, if it is good."""
+        """Return the claims of a token; None: the token is invalid."""
         if len(token) > _MOST_CHARACTERS or not token.isascii():
             return None
         try:
@@ -89,7 +97,7 @@ class JwtVerifier:
             ValueError,
             TypeError,
             OverflowError,
-        ):  # what a stranger sends may break any part of it
+        ):  # untrusted input can fail in any part of the parser
             return None
 
 
@@ -115,19 +123,21 @@ def _tenant(value: Any) -> TenantId:
     ):
         return TenantId(value)
     raise TenantRequiredError(
-        "this token names no tenant: it needs the claim that LIVEDEX_JWT_TENANT_CLAIM says"
+        "the token names no tenant: it needs the claim in LIVEDEX_JWT_TENANT_CLAIM"
     )
 
 
 def _names(value: Any, *, words: bool = False) -> Sequence[str]:
-    """The names in a claim: a list of them, or one; with `words` one string may hold several."""
+    """Return the names in a claim, which is a list or one name; with `words`, a string may contain
+    several names separated by spaces.
+    """
     if isinstance(value, str):
         return value.split() if words else [value]
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def _credential(tenant_id: TenantId, claims: Mapping[str, Any]) -> str:
-    """Names who a token is for, in logs and limits, without saying it."""
+    """Return an id of the token's subject for logs and limits that does not reveal the subject."""
     subject = str(claims.get("sub") or claims.get("client_id") or claims.get("azp") or "")
     return (
         "jwt-"

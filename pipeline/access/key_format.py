@@ -1,7 +1,6 @@
-"""How an API key looks:
+"""Format of API keys: `ldx_<id>_<secret>`.
 
-`ldx_<id>_<secret>`. The id is no secret and names the key in lists and logs; the secret is 256
-random bits.
+The id is not secret: lists and logs show it. The secret has 256 random bits.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ _KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GeneratedKey:
-    """A key that was just made: the only moment at which it is known.
+    """A new key. Only this object contains the secret.
 
     Attributes:
-        key: to be shown once; never in a representation of this.
-        sha256: what is kept of it.
+        key_id: the part of the key that is not secret.
+        key: to be shown once; excluded from `repr`.
+        sha256: of the key, which is stored.
     """
 
     key_id: str
@@ -34,21 +34,21 @@ class GeneratedKey:
 
 
 def generate_key() -> GeneratedKey:
-    """A new key."""
+    """Return a new key."""
     key_id = secrets.token_hex(_ID_BYTES)
     key = f"{PREFIX}_{key_id}_{secrets.token_hex(_SECRET_BYTES)}"
     return GeneratedKey(key_id, key, key_digest(key))
 
 
 def parse_key_id(key: str) -> str | None:
-    """The id in a key; None for what does not look like one."""
+    """Return the id in a key; None: the text is not an API key."""
     found = _KEY.fullmatch(key)
     return found[1] if found else None
 
 
 def key_digest(key: str) -> bytes:
-    """What is kept of a key.
+    """Return the hash of a key for storage.
 
-    It is random and long, so one round of SHA-256 is enough: there is nothing to guess.
+    One round of SHA-256 suffices: the key has 256 random bits, which cannot be guessed.
     """
     return hashlib.sha256(key.encode()).digest()

@@ -1,8 +1,7 @@
-"""Requests a minute of each credential, shared between processes.
+"""Limits requests per minute and credential over all processes, with token buckets in the database.
 
-The bucket of a credential stands in the database, fills evenly and holds one minute's requests. A
-process takes a small share of it at a time, so that most requests cost no round trip; what is taken
-is gone from the bucket, so no more than the limit is ever let in.
+A bucket holds the requests of one minute. A process takes several tokens at a time, so that most
+requests need no round trip. Taken tokens leave the bucket, so the limit is never exceeded.
 """
 
 from __future__ import annotations
@@ -15,30 +14,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-_SHARES = 20  # of a minute's requests in the bucket
+_SHARES = 20  # a process takes 1/20 of a minute's tokens at a time
 _MOST_AT_ONCE = 50
-_LASTS_S = 60.0  # a share that was not used up by then is given up
-_MOST = 10_000  # credentials remembered
+_LASTS_S = 60.0  # unused tokens of a process expire after this time
+_MOST = 10_000  # cached credentials
 
 
 class TokenBuckets(Protocol):
-    """Where all processes take from; `livedex.pipeline.store.rate_limit_store.RateLimitStore` is
-    one.
+    """Token buckets shared by all processes;
+    `livedex.pipeline.store.rate_limit_store.RateLimitStore` implements it.
     """
 
     async def take_rate(self, credential: str, per_minute: int, wanted: int) -> tuple[int, float]:
-        """How many of the wanted requests were had, and how many are left."""
+        """Return the tokens taken, 0 to `wanted`, and the tokens left."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimitState:
-    """Where a credential stands after a request.
+    """The state of a credential's limit after a request.
 
     Attributes:
-        allowed: whether the request may go on.
-        remaining: requests left now, >= 0.
-        reset_s: seconds until there are more: all of them, or after a refusal the next one; >= 0.
+        allowed: whether the request is within the limit.
+        remaining: remaining requests, >= 0.
+        reset_s: seconds until the bucket is full, or after a rejection until the next token; >= 0.
     """
 
     allowed: bool
@@ -48,7 +47,7 @@ class RateLimitState:
 
 @dataclass(slots=True)
 class _LocalTokens:
-    """What this process has of a bucket. Moments by the monotonic clock."""
+    """Tokens that this process took from a bucket. Times are those of the monotonic clock."""
 
     had: int = 0
     left: float = 0.0
@@ -58,11 +57,12 @@ class _LocalTokens:
 
 
 class RateLimiter:
-    """Counts requests.
+    """Limits requests per minute.
 
     Args:
-        per_minute: of each credential, >= 1; so many may also come at once.
-        clock: seconds, monotonic.
+        buckets: shared by all processes.
+        per_minute: requests per credential, >= 1; also the maximum burst.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -75,10 +75,14 @@ class RateLimiter:
         self._shares: OrderedDict[str, _LocalTokens] = OrderedDict()
 
     async def take(self, credential: str) -> RateLimitState:
-        """Count a request.
+        """Count a request, and return the state of the limit.
+
+        Args:
+            credential: id of the API key or token.
 
         Raises:
-            OutageError, RetryableError: as the buckets do.
+            OutageError: the buckets are unavailable.
+            RetryableError: a retry can succeed.
         """
         share = self._share(credential)
         if not self._has(share):

@@ -54,7 +54,7 @@ class ApiKeys(BaseModel):
 
 def _printable(name: str) -> str:
     if not name.strip() or not name.isprintable():
-        raise ValueError("a name is 1 to 200 printable characters")
+        raise ValueError("a name must have 1 to 200 printable characters")
     return name
 
 
@@ -103,7 +103,7 @@ async def create_key(wanted: NewApiKey, caller: Admin, service: AdministrationSe
     "/v1/keys/{key_id}",
     name="revoke_key",
     status_code=204,
-    responses={204: {"description": "It is revoked"}, **_ITEM_PROBLEMS},
+    responses={204: {"description": "The key is revoked"}, **_ITEM_PROBLEMS},
 )
 async def revoke_key(key_id: KeyId, caller: Admin, service: AdministrationService) -> Response:
     """Revoke an API key. Processes stop accepting it within 5 seconds."""

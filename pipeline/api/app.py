@@ -1,6 +1,5 @@
-"""The read API, put together.
-
-Nothing in it is global: `create_app` may be called as often as wished.
+"""The ASGI application of the API. It has no global state: `create_app` may be called
+repeatedly.
 """
 
 from __future__ import annotations
@@ -49,14 +48,11 @@ READ_ROUTERS: Sequence[APIRouter] = (
     subscribers.router,
     costs.router,
 )
-"""What the role `api` answers.
-
-Whoever serves anything also tells what became of a change, and how it is.
-"""
+"""The routes of the role `api`."""
 
 
 AppExtension = Callable[[FastAPI], AbstractAsyncContextManager[None]]
-"""Adds routes to an app; what it returns runs as long as the app."""
+"""Adds routes to an app, and returns a context manager that is open while the app runs."""
 
 
 def create_app(
@@ -64,14 +60,14 @@ def create_app(
     routers: Sequence[APIRouter] = READ_ROUTERS,
     extensions: Sequence[AppExtension] = (),
 ) -> FastAPI:
-    """The ASGI app of the API.
+    """Return the ASGI app of the API.
+
+    Its lifespan owns the connection that listens for ended changes; the caller owns the services.
 
     Args:
-        routers: what is served; a composition may add others to these.
-        extensions: what else is served.
-
-    Its lifespan owns the connection that listens for ended changes; everything else belongs to who
-    made the services.
+        services: that the routes use.
+        routers: routes to serve.
+        extensions: that add further routes.
     """
 
     @asynccontextmanager

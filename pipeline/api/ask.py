@@ -13,10 +13,10 @@ from starlette.responses import Response, StreamingResponse
 
 from livedex.pipeline.acl import Principals
 from livedex.pipeline.api.schemas import AskAnswer, ok_response
-from livedex.pipeline.api.services import Services, StatusWaiter
+from livedex.pipeline.api.services import Services, StatusWaiter, require_component
 from livedex.pipeline.ask.ask_engine import Answer
 from livedex.pipeline.ask.request import AskRequest as Ask
-from livedex.pipeline.errors import LivedexError, NotFoundError, OutageError, error_text
+from livedex.pipeline.errors import LivedexError, NotFoundError, error_text
 from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.authentication import Caller, require_scope
 from livedex.pipeline.http.bodies import StrictRoute
@@ -63,9 +63,7 @@ async def ask(
     `"stream": true`, or if the request accepts `text/event-stream`, the answer comes as server-sent
     events: `sources`, then `sentence` for each sentence, then `answer`.
     """
-    engine = services.ask
-    if engine is None:
-        raise OutageError("search", "no search runs in this process")
+    engine = require_component(services.ask, "search", "this process does not answer questions")
     reader = caller.reader(request.principals)
     if request.after is not None:
         try:
@@ -75,7 +73,7 @@ async def ask(
         await waiting.wait(caller.status_reader(reader), document_id, version, request.wait_s)
     if request.stream or _EVENT_STREAM in (accept or ""):
         events = engine.stream(reader, request)
-        first = await anext(events)  # an error of the search is an answer of its own
+        first = await anext(events)  # an error of the search becomes a problem response
         return StreamingResponse(
             _server_sent_events(first, events),
             media_type=_EVENT_STREAM,

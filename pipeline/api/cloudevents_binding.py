@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 over HTTP: structured, in a batch, and binary, read into changes.
+"""CloudEvents 1.0 over HTTP in structured, batch and binary mode, converted to changes.
 
 Source: CloudEvents 1.0.2, "HTTP Protocol Binding" and "JSON Event Format".
 """
@@ -42,12 +42,12 @@ from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId
 STRUCTURED_MEDIA_TYPE = "application/cloudevents+json"
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"
 MAX_BATCH_EVENTS = 10_000
-_MOST_ERRORS = 20  # so many are told
+_MOST_ERRORS = 20  # reported
 
 
 def _written(value: object) -> object:
     if not isinstance(value, str):
-        raise PydanticCustomError("time", "a time is written as in RFC 3339")
+        raise PydanticCustomError("time", "a time must be a string as in RFC 3339")
     return value
 
 
@@ -83,7 +83,11 @@ class DeletedData(RequestBody):
 
 
 def event_schema(*, can_fetch: bool) -> dict[str, Any]:
-    """What an event has to be, for the description; `data_base64` is taken as well."""
+    """Return the JSON schema of an event for OpenAPI; `data_base64` is accepted, too.
+
+    Args:
+        can_fetch: whether content may be given by its URL.
+    """
     common = CloudEvent.model_json_schema()
     for name in ("data", "data_base64", "datacontenttype", "type"):
         common["properties"].pop(name)
@@ -114,21 +118,23 @@ def event_schema(*, can_fetch: bool) -> dict[str, Any]:
 
 
 def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[ChangeRequest]:
-    """Every change that a request holds, in its order.
+    """Return the changes in a request, in order.
 
     Args:
-        media: of the body, without parameters.
+        media: media type of the body, without parameters.
+        headers: of the request.
+        body: of the request.
 
     Raises:
-        RequestValidationError: one of the events is none of ours; nothing of the request counts.
-        HTTPException: 415, the body says that it is something else.
+        RequestValidationError: an event is invalid; then the whole request is rejected.
+        HTTPException: 415, the media type is not supported.
     """
     if media == BATCH_MEDIA_TYPE:
         return _batch(parse_json(body))
     if media != STRUCTURED_MEDIA_TYPE and any(name.lower().startswith("ce-") for name in headers):
         if not is_json(media) and (media or body):
             raise HTTPException(
-                415, "the data of an event is JSON and says so: send Content-Type: application/json"
+                415, "the data of an event must be JSON: send Content-Type: application/json"
             )
         return [_incoming(*_binary(headers, body))]
     if media == STRUCTURED_MEDIA_TYPE or media == "application/json":
@@ -140,17 +146,17 @@ def read_events(media: str, headers: Mapping[str, str], body: bytes) -> list[Cha
         )
     raise HTTPException(
         415,
-        f"events are sent as {STRUCTURED_MEDIA_TYPE}, as {BATCH_MEDIA_TYPE}, or as JSON with "
-        "ce- headers",
+        f"unsupported media type: send events as {STRUCTURED_MEDIA_TYPE}, as {BATCH_MEDIA_TYPE}, "
+        "or as JSON with ce- headers",
     )
 
 
 def _batch(value: Any) -> list[ChangeRequest]:
     if not isinstance(value, list):
-        raise InvalidFieldError(("body",), "a batch is a list of events")
+        raise InvalidFieldError(("body",), "a batch must be a list of events")
     if len(value) > MAX_BATCH_EVENTS:
         raise InvalidFieldError(
-            ("body",), f"a batch has at most {MAX_BATCH_EVENTS} events: send several"
+            ("body",), f"a batch may have at most {MAX_BATCH_EVENTS} events: send several batches"
         )
     found: list[ChangeRequest] = []
     errors: list[Any] = []
@@ -167,7 +173,7 @@ def _batch(value: Any) -> list[ChangeRequest]:
 
 
 def _binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], FieldPath]:
-    """The event of a request whose headers are the attributes."""
+    """Return the event of a request in binary mode, whose headers are the attributes."""
     attributes: dict[str, Any] = {}
     for name, value in headers.items():
         if name.lower().startswith("ce-"):
@@ -179,16 +185,19 @@ def _binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], Fi
 
 
 def _header(name: str, value: str) -> str:
-    """An attribute out of a header: quotes taken off, percent signs decoded.
+    """Return an attribute from a header, unquoted and percent-decoded.
 
     Source: "HTTP Protocol Binding", 3.1.3.2.
+
+    Raises:
+        InvalidFieldError: the decoded value is not UTF-8.
     """
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = re.sub(r"\\(.)", r"\1", value[1:-1])
     try:
         return unquote_to_bytes(value.encode("latin-1")).decode()
     except UnicodeDecodeError as exc:
-        raise InvalidFieldError((name,), "it is no UTF-8 when percent signs are decoded") from exc
+        raise InvalidFieldError((name,), "the percent-decoded value must be UTF-8") from exc
 
 
 def _incoming(value: Any, place: FieldPath) -> ChangeRequest:
@@ -229,12 +238,14 @@ def _data(event: CloudEvent, place: FieldPath) -> Any:
     if event.datacontenttype is not None and not is_json(
         event.datacontenttype.partition(";")[0].strip().lower()
     ):
-        raise InvalidFieldError((*place, "datacontenttype"), "the data of an event is JSON")
+        raise InvalidFieldError((*place, "datacontenttype"), "the data of an event must be JSON")
     if event.data_base64 is None:
         return event.data
     if event.data is not None:
-        raise InvalidFieldError((*place, "data_base64"), "give the data once")
+        raise InvalidFieldError(
+            (*place, "data_base64"), "send either data or data_base64, not both"
+        )
     try:
         return decode_json(base64.b64decode(event.data_base64, validate=True))
     except ValueError as exc:
-        raise InvalidFieldError((*place, "data_base64"), "it is no JSON in Base64") from exc
+        raise InvalidFieldError((*place, "data_base64"), "it must be JSON in Base64") from exc

@@ -1,4 +1,4 @@
-"""Collections: list, make, look at one, delete one with its documents."""
+"""Collections: list, create, read and delete."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from pydantic.functional_validators import AfterValidator
 from starlette.responses import Response
 
 from livedex.pipeline.api.schemas import Collection, Collections, DeletedCollection, ok_response
-from livedex.pipeline.api.services import ApiServices, DocumentWriter, RequestReader, Services
-from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.api.services import (
+    ApiServices,
+    DocumentWriter,
+    RequestReader,
+    Services,
+    require_found,
+)
 from livedex.pipeline.events.event import Changed
 from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import StrictRoute
@@ -26,18 +31,18 @@ router = APIRouter(tags=["collections"])
 write_router = APIRouter(route_class=StrictRoute, tags=["collections"])
 
 _COLLECTION = f"/v1/collections/{{name:{PATH_REMAINDER}}}"
-_NONE = "no collection is called so"
+_NOT_FOUND = "the collection does not exist"
 _AT_ONCE = 500  # deletes published together
 
 
 def _storable(name: str) -> str:
     if "\x00" in name:
-        raise ValueError("a name holds no NUL")
+        raise ValueError("a name cannot contain NUL")
     return name
 
 
 class NewCollection(BaseModel):
-    """A collection to be made."""
+    """A collection to be created."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -66,7 +71,7 @@ async def collections(reader: RequestReader, services: Services) -> Response:
     name="create_collection",
     status_code=201,
     responses={
-        201: {"model": Collection, "description": "It was made"},
+        201: {"model": Collection, "description": "The new collection"},
         **problem_responses(401, 403, 409, 413, 415, 422, 429, 503),
     },
 )
@@ -86,9 +91,7 @@ async def create(wanted: NewCollection, caller: DocumentWriter, services: Servic
 async def collection(name: str, reader: RequestReader, services: Services) -> Response:
     """Return a collection, with the number of documents the caller may read."""
     found = await services.documents.collection(reader, name)
-    if found is None:
-        raise NotFoundError(_NONE)
-    return JsonResponse(found)
+    return JsonResponse(require_found(found, _NOT_FOUND))
 
 
 @router.delete(
@@ -105,15 +108,14 @@ async def delete(name: str, caller: DocumentWriter, services: Services) -> Respo
 
     A 503 can leave documents undeleted: repeat the request.
     """
-    if await services.documents.collection(Reader(caller.tenant_id), name) is None:
-        raise NotFoundError(_NONE)
+    require_found(await services.documents.collection(Reader(caller.tenant_id), name), _NOT_FOUND)
     deleted = await _delete_documents(services, caller.tenant_id, name)
     await services.collections.remove(caller.tenant_id, name)
     return JsonResponse({"name": name, "documents": deleted}, 202)
 
 
 async def _delete_documents(services: ApiServices, tenant_id: TenantId, name: str) -> int:
-    """Publish a delete of every document of a collection; how many."""
+    """Publish a delete for each document of a collection, and return their number."""
     deleted, above = 0, ""
     while members := await services.collections.members(tenant_id, name, above, _AT_ONCE):
         await services.intake.accept(
@@ -134,7 +136,7 @@ async def _delete_documents(services: ApiServices, tenant_id: TenantId, name: st
 
 
 def _delete_version(newest: int) -> int:
-    """The version of a delete of what has this one; at the greatest there is, a delete wins over
-    everything of an equal version.
+    """Return the version of a delete for a document with this version. At the greatest possible
+    version, the delete has an equal version, which beats content.
     """
     return min(max(time.time_ns(), newest + 1), VERSION_LIMIT - 1)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from livedex.pipeline.api.schemas import ok_response
-from livedex.pipeline.api.services import Admin, AdministrationService
+from livedex.pipeline.api.services import Admin, AdministrationService, PageParameters
 from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.problems import problem_responses
 
@@ -71,15 +71,12 @@ class ReplayedLetter(BaseModel):
 async def dead_letters(
     caller: Admin,
     service: AdministrationService,
+    page: PageParameters,
     stage: Annotated[Stage | None, Query(description="only dead letters of this stage")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: Annotated[
-        str | None,
-        Query(description="`next_cursor` of the previous page", json_schema_extra={"minLength": 1}),
-    ] = None,
 ) -> Response:
     """List the dead letters, oldest first, without their bytes, page by page."""
-    return JsonResponse(await service.dead_letters(caller, stage=stage, limit=limit, cursor=cursor))
+    found = await service.dead_letters(caller, stage=stage, limit=page.limit, cursor=page.cursor)
+    return JsonResponse(found)
 
 
 @router.get(

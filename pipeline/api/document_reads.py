@@ -8,8 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from livedex.pipeline.api.schemas import Chunks, Document, DocumentPage, ok_response
-from livedex.pipeline.api.services import RequestReader, Services
-from livedex.pipeline.errors import NotFoundError
+from livedex.pipeline.api.services import PageParameters, RequestReader, Services, require_found
 from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.problems import problem_responses
 from livedex.pipeline.http.request_path import PATH_REMAINDER, last_segment, path_after
@@ -20,7 +19,7 @@ router = APIRouter(tags=["documents"])
 _PREFIX = "/v1/documents/"
 _DOCUMENT = f"{_PREFIX}{{document_id:{PATH_REMAINDER}}}"
 _CHUNKS = "/chunks"
-_NONE = "no document is called so, or it was deleted, or it is not for who asks"
+_NOT_FOUND = "the document does not exist, was deleted, or is not visible to the caller"
 
 
 @router.get(
@@ -31,6 +30,7 @@ _NONE = "no document is called so, or it was deleted, or it is not for who asks"
 async def page(
     reader: RequestReader,
     services: Services,
+    requested: PageParameters,
     collection: str | None = None,
     source: str | None = None,
     state: Annotated[
@@ -39,11 +39,6 @@ async def page(
     prefix: Annotated[
         str, Query(max_length=1024, description="beginning of the ids, such as `handbook/`")
     ] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: Annotated[
-        str | None,
-        Query(description="`next_cursor` of the previous page", json_schema_extra={"minLength": 1}),
-    ] = None,
 ) -> Response:
     """List the documents in the order of their ids, page by page."""
     documents, next_cursor = await services.documents.page(
@@ -52,8 +47,8 @@ async def page(
         source=source,
         state=state,
         prefix=prefix,
-        limit=limit,
-        cursor=cursor,
+        limit=requested.limit,
+        cursor=requested.cursor,
     )
     return JsonResponse({"documents": documents, "next_cursor": next_cursor})
 
@@ -62,9 +57,7 @@ async def page(
     _DOCUMENT + _CHUNKS,
     name="get_chunks",
     responses={
-        **ok_response(
-            Chunks | Document, "The chunks; the document that is called so, where one is"
-        ),
+        **ok_response(Chunks | Document, "The chunks, or the document whose id is the whole path"),
         **problem_responses(401, 403, 404, 422, 429, 503),
     },
 )
@@ -82,9 +75,7 @@ async def chunks(
         return JsonResponse(document)
     asked = whole == document_id + _CHUNKS and last_segment(request) == _CHUNKS
     found = await services.documents.chunks(reader, DocumentId(document_id)) if asked else None
-    if found is None:
-        raise NotFoundError(_NONE)
-    return JsonResponse(found)
+    return JsonResponse(require_found(found, _NOT_FOUND))
 
 
 @router.get(
@@ -98,6 +89,4 @@ async def chunks(
 async def document(document_id: str, reader: RequestReader, services: Services) -> Response:
     """Return a document's state, version and times. Slashes in the id may be percent-encoded."""
     found = await services.documents.get(reader, DocumentId(document_id))
-    if found is None:
-        raise NotFoundError(_NONE)
-    return JsonResponse(found)
+    return JsonResponse(require_found(found, _NOT_FOUND))

@@ -1,6 +1,4 @@
-"""Documents that are sent as their bytes: the content is the body, and what goes with it stands in
-the query, or in the parts of a form.
-"""
+"""Documents from JSON bodies, from raw content with query parameters, and from multipart forms."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from livedex.pipeline.ingest.change_request import (
 from livedex.pipeline.model import DEFAULT_COLLECTION, DocumentId
 
 UPLOAD_FIELDS = ("title", "uri", "metadata", "acl", "collection", "version")
-"""What the query may say of a document whose content is the body."""
+"""Query parameters of a document whose body is the raw content."""
 
 FORM_MEDIA_TYPE = "multipart/form-data"
 _FILE = "file"
@@ -38,16 +36,20 @@ _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,16}$")
 
 
 class NewDocument(LinkedBody):
-    """A document that may be without an id; then one is made."""
+    """A document; without an id it gets a new one."""
 
     document_id: DocumentIdField | None = Field(default=None, description="default: a new id")
 
 
 def request_from_body(document_id: DocumentId, body: LinkedBody) -> ChangeRequest:
-    """A document as JSON says it.
+    """Return the change for a JSON body.
+
+    Args:
+        document_id: of the document.
+        body: of the request.
 
     Raises:
-        RequestValidationError: it has no content, or two.
+        RequestValidationError: the document has no content, or more than one.
     """
     content, mime_type = decode_content(body, document_id)
     return ChangeRequest(
@@ -65,24 +67,29 @@ def request_from_body(document_id: DocumentId, body: LinkedBody) -> ChangeReques
 
 
 def request_from_json(raw: bytes) -> ChangeRequest:
-    """A document as JSON says it, with an id of its own or a new one."""
+    """Return the change for a JSON body with or without a document id."""
     body = validate_model(NewDocument, parse_json(raw))
     return request_from_body(DocumentId(body.document_id or generate_document_id("")), body)
 
 
 def request_from_bytes(request: Request, document_id: DocumentId, raw: bytes) -> ChangeRequest:
-    """A document whose bytes are the body, and of which the query says the rest.
+    """Return the change for a body that is the raw content; query parameters hold the other fields.
+
+    Args:
+        request: with the query.
+        document_id: of the document.
+        raw: the body.
 
     Raises:
-        RequestValidationError: a value of the query makes no sense.
-        HTTPException: 415, the body does not say what it is.
+        RequestValidationError: a query parameter is invalid.
+        HTTPException: 415, the Content-Type is missing.
     """
     media = media_type(request)
     if not media or media in (_URLENCODED, FORM_MEDIA_TYPE):
         raise HTTPException(
             415,
-            "say what the bytes are: send their Content-Type, such as text/markdown "
-            "(application/octet-stream: its name says it)",
+            "the Content-Type is missing: send that of the content, such as text/markdown "
+            "(application/octet-stream: the extension of the id decides)",
         )
     values = {
         name: request.query_params.getlist(name)
@@ -98,23 +105,27 @@ def request_from_bytes(request: Request, document_id: DocumentId, raw: bytes) ->
 
 
 def request_from_form(request: Request, raw: bytes) -> ChangeRequest:
-    """A document out of a form: its part `file`, and parts for the rest.
+    """Return the change for a multipart form with a part `file` and parts for other fields.
+
+    Args:
+        request: with the Content-Type.
+        raw: the body.
 
     Raises:
-        RequestValidationError: there is no file, or two, or a value makes no sense.
+        InvalidFieldError: there is not exactly one file, a part is unknown, or a value is invalid.
     """
     parts = parse_parts(raw, parse_boundary(request.headers.get("content-type", "")))
     files = [part for part in parts if part.name == _FILE]
     if len(files) != 1:
         raise InvalidFieldError(
-            (_FILE,), "a form has one part called file, with the document in it"
+            (_FILE,), "a form needs exactly one part named file, with the document"
         )
     values: dict[str, list[str]] = {}
     for part in parts:
         if part.name not in (*UPLOAD_FIELDS, _FILE, "document_id", "mime_type"):
             raise InvalidFieldError(
                 (part.name[:100],),
-                "no such part: a form has file, document_id, mime_type, "
+                "unknown part: a form may have file, document_id, mime_type, "
                 f"{', '.join(UPLOAD_FIELDS)}",
             )
         if part.name != _FILE:
@@ -140,34 +151,42 @@ def request_from_form(request: Request, raw: bytes) -> ChangeRequest:
 
 
 def check_query_names(request: Request, known: Sequence[str]) -> None:
-    """Go on only with a query that says nothing else.
+    """Check that the query has only known parameters.
+
+    Args:
+        request: with the query.
+        known: names of the allowed parameters.
 
     Raises:
-        RequestValidationError: a name is none of these.
+        InvalidFieldError: a parameter is unknown.
     """
     for name in request.query_params:
         if name not in known:
             raise InvalidFieldError(
-                ("query", name), f"no such parameter here: {', '.join(known) or 'there is none'}"
+                ("query", name),
+                f"unknown parameter: this request takes {', '.join(known) or 'none'}",
             )
 
 
 def reject_cross_site(request: Request) -> None:
-    """Go on only where no web page sends it without asking first: a browser sends forms and plain
-    texts to other sites unasked, and no key with them.
+    """Reject a request from a page of another site, because browsers send forms and plain texts
+    across sites without a CORS preflight.
+
+    Args:
+        request: with the header `Sec-Fetch-Site` or `Origin`.
 
     Raises:
-        HTTPException: 403, it comes from a page of another site.
+        HTTPException: 403, a page of another site sent it.
     """
     origin = request.headers.get("origin")
     if origin is None or "authorization" in request.headers or "x-api-key" in request.headers:
         return
     if origin.partition("://")[2] != request.headers.get("host", ""):
-        raise HTTPException(403, "a page of another site sends nothing but JSON here")
+        raise HTTPException(403, "pages of other sites may send only JSON")
 
 
 def generate_document_id(filename: str) -> str:
-    """An id that nothing has, with the extension of a file, which says what it is."""
+    """Return a new document id with the extension of a file name, which tells the format."""
     found = _EXTENSION.search(filename)
     return uuid.uuid4().hex + (found[0].lower() if found else "")
 
@@ -207,7 +226,7 @@ def _document(
 def _one(values: Mapping[str, Sequence[str]], name: str) -> str | None:
     given = values.get(name, ())
     if len(given) > 1:
-        raise InvalidFieldError((name,), "give it once")
+        raise InvalidFieldError((name,), "it must be given only once")
     return given[0] if given else None
 
 
@@ -215,11 +234,15 @@ def _text(part: Part) -> str:
     try:
         return part.content.decode()
     except UnicodeDecodeError as exc:
-        raise InvalidFieldError((part.name,), "it is no UTF-8") from exc
+        raise InvalidFieldError((part.name,), "it must be UTF-8") from exc
 
 
 def _decoded(raw: bytes, content_type: str, media: str) -> bytes:
-    """Bytes as UTF-8, where they say that they are a text in another encoding."""
+    """Return text content as UTF-8 if its Content-Type names another charset.
+
+    Raises:
+        InvalidFieldError: the content does not match the charset.
+    """
     message = Message()
     message["content-type"] = content_type
     charset = message.get_content_charset()
@@ -229,5 +252,5 @@ def _decoded(raw: bytes, content_type: str, media: str) -> bytes:
         return raw.decode(charset).encode()
     except (LookupError, UnicodeError) as exc:
         raise InvalidFieldError(
-            ("body",), "it is no text in the charset that its Content-Type names"
+            ("body",), "the content does not match the charset of its Content-Type"
         ) from exc

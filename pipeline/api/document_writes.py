@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from livedex.pipeline.api.document_uploads import (
@@ -51,7 +51,7 @@ PATCH_BYTES = 1_048_576
 _BINARY: dict[str, Any] = {
     "type": "string",
     "format": "binary",
-    "description": "the content itself, of whatever kind its Content-Type says",
+    "description": "the content, of the format in its Content-Type",
 }
 _BINARY_BODIES = tuple(
     (media, _BINARY) for media in ("text/markdown", "text/plain", "application/octet-stream")
@@ -92,11 +92,13 @@ Name = Annotated[
 def documents_router(
     receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int
 ) -> APIRouter:
-    """The routes that take one document.
+    """Return the routes that accept one document.
 
     Args:
-        most_bytes: of a body.
-        max_document_bytes: of the document in it.
+        receiver: accepts the changes.
+        admission: limits the memory for bodies.
+        most_bytes: maximum size of a body.
+        max_document_bytes: maximum size of the document in it.
     """
     router = APIRouter(tags=["documents"])
 
@@ -109,18 +111,9 @@ def documents_router(
             ("application/json", DocumentBody if receiver.fetcher is None else LinkedBody),
             *_BINARY_BODIES,
         ),
+        dependencies=[Depends(_upload_fields)],
     )
-    async def put(
-        request: Request,
-        document_id: Name,
-        caller: DocumentWriter,
-        title: RawBodyQuery = None,
-        uri: RawBodyQuery = None,
-        metadata: MetadataInQuery = None,
-        acl: AclInQuery = None,
-        collection: RawBodyQuery = None,
-        version: VersionInQuery = None,
-    ) -> Response:
+    async def put(request: Request, document_id: Name, caller: DocumentWriter) -> Response:
         """Create a document or replace its content.
 
         Repeating a version with the same content changes nothing. A version that is not the newest
@@ -152,17 +145,10 @@ def documents_router(
         openapi_extra=request_body_schema(
             ("application/json", NewDocument), (FORM_MEDIA_TYPE, _FORM), *_BINARY_BODIES
         ),
+        dependencies=[Depends(_upload_fields)],
     )
     async def post(
-        request: Request,
-        caller: DocumentWriter,
-        document_id: RawBodyQuery = None,
-        title: RawBodyQuery = None,
-        uri: RawBodyQuery = None,
-        metadata: MetadataInQuery = None,
-        acl: AclInQuery = None,
-        collection: RawBodyQuery = None,
-        version: VersionInQuery = None,
+        request: Request, caller: DocumentWriter, document_id: RawBodyQuery = None
     ) -> Response:
         """Upload a document as JSON, as a form with a part `file`, or as raw content.
 
@@ -210,10 +196,7 @@ def documents_router(
         """
         require_json(request)
         async with admission.body(request, PATCH_BYTES) as raw:
-            body = validate_model(PatchBody, parse_json(raw))
-            if not body.model_fields_set:
-                raise InvalidFieldError(("body",), f"name what changes: {', '.join(PATCH_FIELDS)}")
-            patch = body.model_dump(include=body.model_fields_set)
+            patch = _read_patch(raw)
             return JsonResponse(
                 await receiver.patch(caller.tenant_id, DocumentId(document_id), patch), 202
             )
@@ -243,6 +226,31 @@ def documents_router(
         )
 
     return router
+
+
+async def _upload_fields(
+    title: RawBodyQuery = None,
+    uri: RawBodyQuery = None,
+    metadata: MetadataInQuery = None,
+    acl: AclInQuery = None,
+    collection: RawBodyQuery = None,
+    version: VersionInQuery = None,
+) -> None:
+    """Declare the query parameters of raw content for OpenAPI; `request_from_bytes` reads them."""
+
+
+def _read_patch(raw: bytes) -> dict[str, Any]:
+    """Return the changed fields in the body of a patch.
+
+    Raises:
+        InvalidFieldError: the body changes no field.
+    """
+    body = validate_model(PatchBody, parse_json(raw))
+    if not body.model_fields_set:
+        raise InvalidFieldError(
+            ("body",), f"the patch is empty: set one of {', '.join(PATCH_FIELDS)}"
+        )
+    return body.model_dump(include=body.model_fields_set)
 
 
 async def _accept(

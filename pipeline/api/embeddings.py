@@ -9,9 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from livedex.pipeline.api.schemas import Embedding, ok_response
-from livedex.pipeline.api.services import SearchCaller, Services
+from livedex.pipeline.api.services import SearchCaller, Services, require_component
 from livedex.pipeline.embedding.embedder import TextKind, is_blank
-from livedex.pipeline.errors import OutageError
 from livedex.pipeline.http.answers import JsonResponse
 from livedex.pipeline.http.bodies import StrictRoute
 from livedex.pipeline.http.problems import problem_responses, validation_problem
@@ -19,18 +18,18 @@ from livedex.pipeline.http.problems import problem_responses, validation_problem
 router = APIRouter(route_class=StrictRoute, tags=["search"])
 
 MAX_TEXT_CHARACTERS = 30_000
-"""The same for every model, so that the description says what is taken; a model may take less."""
+"""Limit in the OpenAPI description, the same for all models; a model may have a lower limit."""
 _EXAMPLE: dict[str, Any] = {"text": "how long may a parcel be returned", "kind": "query"}
 
 
 def _not_blank(value: str) -> str:
     if is_blank(value):
-        raise ValueError("nothing but white space")
+        raise ValueError("the text must not be blank")
     return value
 
 
 class EmbeddingRequest(BaseModel):
-    """A text that is wanted as a vector of the model in use."""
+    """A text to be embedded by the current model."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]}
@@ -57,9 +56,9 @@ async def create_embedding(
     request: EmbeddingRequest, caller: SearchCaller, services: Services
 ) -> Response:
     """Embed a text with the model of the index. Nothing is stored."""
-    embedder = services.embedder
-    if embedder is None:
-        raise OutageError("embedder", "no embedding model runs in this process")
+    embedder = require_component(
+        services.embedder, "embedder", "no embedding model runs in this process"
+    )
     longest = embedder.limits.max_text_characters
     if len(request.text) > longest:
         return validation_problem(

@@ -34,11 +34,13 @@ _SENDER = "events"
 def events_router(
     receiver: RequestIngester, admission: BodyBudget, *, most_bytes: int, max_document_bytes: int
 ) -> APIRouter:
-    """The route that takes CloudEvents.
+    """Return the route that accepts CloudEvents.
 
     Args:
-        most_bytes: of a body.
-        max_document_bytes: of each document in it.
+        receiver: accepts the changes.
+        admission: limits the memory for bodies.
+        most_bytes: maximum size of a body.
+        max_document_bytes: maximum size of each document in it.
     """
     router = APIRouter(tags=["events"])
     event = event_schema(can_fetch=receiver.fetcher is not None)
@@ -88,25 +90,29 @@ def check_contents(
     places: Sequence[FieldPath],
     max_document_bytes: int,
 ) -> None:
-    """Go on only with contents that can be taken.
+    """Check that the contents of changes can be accepted.
 
     Args:
-        places: of the URL of each, for what is refused.
+        receiver: accepts the changes.
+        incoming: the changes.
+        places: path of the URL of each change in the body, for error messages.
+        max_document_bytes: maximum size of each document.
 
     Raises:
         HTTPException: 413, a document is too large.
-        RequestValidationError: a content stands elsewhere, and nothing here gets it.
+        InvalidFieldError: content is given by its URL, and this process fetches none.
     """
     for item, place in zip(incoming, places, strict=True):
         if len(item.content or b"") > max_document_bytes:
             raise HTTPException(
                 413,
-                f"a document has at most {max_document_bytes} bytes: split it, or raise "
+                f"a document may have at most {max_document_bytes} bytes: split it, or raise "
                 "LIVEDEX_MAX_DOCUMENT_BYTES",
             )
         if item.url is not None and not item.deleted and receiver.fetcher is None:
             raise InvalidFieldError(
-                place, "content is not fetched by its URL here: send it as text or content_base64"
+                place,
+                "this service does not fetch content by URL: send it as text or content_base64",
             )
 
 
@@ -116,11 +122,16 @@ def check_urls(
     incoming: Sequence[ChangeRequest],
     places: Sequence[FieldPath],
 ) -> None:
-    """Go on only with URLs that nothing is wrong with as far as they say themselves; where their
-    hosts are is looked at when they are fetched.
+    """Check the URLs of changes. The addresses of their hosts are checked when they are fetched.
+
+    Args:
+        receiver: accepts the changes.
+        tenant_id: owner of the documents.
+        incoming: the changes.
+        places: path of the URL of each change in the body, for error messages.
 
     Raises:
-        RequestValidationError: one is never fetched.
+        InvalidFieldError: a URL is not allowed.
     """
     for item, place in zip(incoming, places, strict=True):
         objection = (
@@ -133,5 +144,5 @@ def check_urls(
 
 
 def accepted_response(done: Sequence[AcceptedChange]) -> Response:
-    """202 with the tokens."""
+    """Return the response 202 with a token for each change."""
     return JsonResponse({"tokens": [item.token for item in done]}, 202)

@@ -1,4 +1,4 @@
-"""Alive, ready, and the metrics. They ask for no key and tell nothing of any tenant."""
+"""Liveness, readiness and metrics. They need no API key and show no data of a tenant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE_S = 3.0
 _FOR_READS = frozenset({"database"})
 _FOR_CHANGES = frozenset({"database", "broker"})
 _PARTITIONS = "broker:partitions"
-_SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # their names and paths are not for everybody
+_SUBSCRIBER, _SOURCE = "subscriber:", "source:"  # names and paths are shown only to administrators
 
 
 @router.get(
@@ -86,14 +86,12 @@ async def ready(request: Request, services: Services) -> Response:
         if component not in needed and not component.startswith((_SUBSCRIBER, _SOURCE))
     }
     if offline and "broker" not in down:
-        # what belongs to other partitions is accepted: no reason to send requests elsewhere
+        # the process still accepts changes for other partitions: it stays ready
         degraded["broker"] = offline
     if untold := sum(component.startswith(_SUBSCRIBER) for component in down):
-        degraded["subscribers"] = f"{untold} cannot be told: `livedex status` shows which"
+        degraded["subscribers"] = f"{untold} cannot be reached: `livedex status` shows which"
     if unread := sum(component.startswith(_SOURCE) for component in down):
-        degraded["sources"] = (
-            f"{unread} not followed as they should be: `livedex status` shows which"
-        )
+        degraded["sources"] = f"{unread} not watched completely: `livedex status` shows which"
     if not await audience:
         unmet, degraded = redact_reasons(unmet), redact_reasons(degraded)
     reasons = [f"{component}: {reason}" for component, reason in unmet.items()]
@@ -115,7 +113,7 @@ async def metrics(services: Services) -> Response:
         async with asyncio.timeout(_PATIENCE_S):
             await _measure_backlog(services)
     except (RetryableError, TimeoutError) as exc:
-        log.warning("the backlog in the metrics is as it last was: %s", exc or type(exc).__name__)
+        log.warning("the lag in the metrics is outdated: %s", exc or type(exc).__name__)
     return Response(
         generate_latest(services.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
     )

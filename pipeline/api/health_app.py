@@ -1,6 +1,4 @@
-"""Health and metrics alone, for a process that serves nothing else over HTTP, or on a port apart
-from what it serves.
-"""
+"""An ASGI app with health and metrics only, for processes without the API, or on a second port."""
 
 from __future__ import annotations
 
@@ -17,20 +15,24 @@ from livedex.pipeline.http.request_middleware import RequestMiddleware
 
 
 class RejectingAuthenticator:
-    """Knows no credential: whoever asks is told what everybody may know."""
+    """Rejects all credentials, so that every caller sees only public information."""
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Refuse; see `livedex.pipeline.http.authentication.Authenticator`."""
-        raise ForbiddenError("no credential is taken on this port: ask the API")
+        """Reject every request; see `livedex.pipeline.http.authentication.Authenticator`.
+
+        Raises:
+            ForbiddenError: always.
+        """
+        raise ForbiddenError("this port accepts no credentials: use the port of the API")
 
     def was_open_to(self, headers: Headers) -> bool:
-        """Never; see `livedex.pipeline.http.authentication.Authenticator`."""
+        """Return False; see `livedex.pipeline.http.authentication.Authenticator`."""
         return False
 
 
 def create_health_app(services: ApiServices) -> FastAPI:
-    """Return the ASGI app of `/healthz`, `/readyz` and `/metrics`; it takes no credential, serves
-    no document, and tells no reasons.
+    """Return the ASGI app of `/healthz`, `/readyz` and `/metrics`. It accepts no credentials, and
+    shows neither documents nor reasons of outages.
 
     Args:
         services: whose `tenancy` is a `RejectingAuthenticator`.

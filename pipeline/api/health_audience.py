@@ -1,5 +1,5 @@
-"""Decide who is told why something is not well: reasons may name hosts, folders and what a server
-said, so not everybody is.
+"""Decides which callers see the reasons of outages: reasons may name hosts, folders and responses
+of servers.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from livedex.pipeline.errors import ForbiddenError, RetryableError, TenantRequir
 
 _PATIENCE_S = 2.0
 REDACTED_REASON = "unavailable"
-"""Stands for a reason that is not for who asks."""
+"""Replaces a reason that the caller may not see."""
 
 
 async def may_see_reasons(request: Request, services: ApiServices) -> bool:
-    """Return whether who asks is told reasons: a caller with the scope `admin`, and anybody where
-    no credential is needed. Nobody is refused.
+    """Return whether a caller may see reasons: it has the scope `admin`, or no credential is
+    needed. The request itself is never rejected.
 
-    While the database cannot be asked, requests without a credential count as they did when it last
-    could.
+    While the database is unavailable, the last known state decides about requests without a
+    credential.
+
+    Args:
+        request: of the caller.
+        services: of the API.
     """
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -36,8 +40,8 @@ async def may_see_reasons(request: Request, services: ApiServices) -> bool:
 
 
 def component_kinds(components: Iterable[str]) -> list[str]:
-    """Return the kinds of components, each once: what follows a colon in a name is the operator's
-    own, such as a source.
+    """Return the distinct kinds of components, without the operator's names after the colon, such
+    as the name of a source.
     """
     return list(dict.fromkeys(component.partition(":")[0] for component in components))
 

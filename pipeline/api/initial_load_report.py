@@ -1,4 +1,4 @@
-"""How far the first load of the folders is, as answers tell it until it has ended."""
+"""Progress of the initial load of the watched folders, which responses contain until it ends."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from typing import Protocol
 
 
 class InitialLoadProgress(Protocol):
-    """A first load that is measured; `livedex.app.initial_load.InitialLoad` is one.
-
-    Attributes:
-        found: documents found.
-        done: of these, how many are indexed or have ended otherwise.
-        is_over: nothing changes any more.
-    """
+    """The progress of an initial load; `livedex.app.initial_load.InitialLoad` implements it."""
 
     @property
-    def found(self) -> int: ...
+    def found(self) -> int:
+        """Return the number of documents found so far."""
+        ...
 
     @property
-    def done(self) -> int: ...
+    def done(self) -> int:
+        """Return the number of them that are indexed or have no text."""
+        ...
 
     @property
-    def is_over(self) -> bool: ...
+    def is_over(self) -> bool:
+        """Return whether the load has ended."""
+        ...
 
 
 class InitialLoadReport:
-    """What to tell of the first load; nothing, where none is watched."""
+    """The progress of the initial load for responses; None without watched folders."""
 
     def __init__(self) -> None:
         self._load: InitialLoadProgress | None = None
         self._is_expected = False
 
     def expect(self) -> None:
-        """Say that a load is about to begin."""
+        """Announce that a load is about to begin."""
         self._is_expected = True
 
     def watch(self, load: InitialLoadProgress) -> None:
-        """Tell of a load from now on, until it is over."""
+        """Report the progress of a load until it is over."""
         self._load = load
 
     def shown(self) -> dict[str, int] | None:
-        """Return `{"done": n, "found": n}`; None once the load is over, and where there is none."""
+        """Return `{"done": n, "found": n}`; None: there is no load, or it is over."""
         if self._load is None:
             return {"done": 0, "found": 0} if self._is_expected else None
         if self._load.is_over:

@@ -1,7 +1,4 @@
-"""The API's description of itself:
-
-OpenAPI, and a page that shows it without fetching anything from elsewhere.
-"""
+"""The OpenAPI description of the API, and a documentation page without external resources."""
 
 from __future__ import annotations
 
@@ -48,8 +45,8 @@ _ANSWERED = {
     },
     "RateLimit": {
         "schema": _TEXT,
-        "description": "requests that are left to the credential (`r`), and seconds until "
-        "there are more (`t`)",
+        "description": "remaining requests of the credential (`r`), and seconds until the next "
+        "ones are available (`t`)",
     },
     "RateLimit-Policy": {
         "schema": _TEXT,
@@ -63,8 +60,8 @@ _HEADERS = {
 
 
 def customize_openapi(app: FastAPI) -> None:
-    """Let `/openapi.json` tell what FastAPI does not know: problems, credentials, headers; and
-    nothing that no request can say.
+    """Add problems, credentials and headers to `/openapi.json`, and remove schemas that no request
+    uses.
     """
 
     def openapi() -> dict[str, Any]:
@@ -103,7 +100,7 @@ def _calls(described: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _add_response_headers(call: dict[str, Any]) -> None:
-    """The headers of each answer: those of limits wherever a credential is taken."""
+    """Add the headers of each response; rate limit headers only if the call takes a credential."""
     for status, answer in call["responses"].items():
         names = ["X-Request-ID"]
         if call.get("security") and status not in ("400", "401"):
@@ -116,7 +113,7 @@ def _add_response_headers(call: dict[str, Any]) -> None:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter: what is not there is not sent, and the word null is a text."""
+    """Return the schema of a parameter without null: a missing parameter is not sent."""
     match schema:
         case {"anyOf": [one, {"type": "null"}], **rest}:
             return {**one, **rest}
@@ -125,8 +122,8 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _extract_schemas(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a body with the objects in it that have a title moved to the components, by
-    which clients name their types.
+    """Move titled objects in the schema of a body to the components, which give generated clients
+    their type names.
     """
     found = {key: _named_within(value, schemas) for key, value in schema.items()}
     title = found.get("title")
@@ -142,8 +139,8 @@ def _named_within(value: Any, schemas: dict[str, Any]) -> Any:
 
 
 def _floats_to_ints(value: Any) -> Any:
-    """The same with integers as integers: bounds come as floats, which no program has to read as
-    whole numbers to the last digit.
+    """Return the schema with whole floats as integers: pydantic writes bounds as floats, which lose
+    precision above 2^53.
     """
     if isinstance(value, dict):
         return {key: _floats_to_ints(item) for key, item in value.items()}
@@ -154,13 +151,13 @@ def _floats_to_ints(value: Any) -> Any:
 
 @router.get("/", include_in_schema=False)
 async def front() -> Response:
-    """Lead a browser to the page about the API."""
+    """Redirect browsers to the documentation page."""
     return RedirectResponse("docs", 307)
 
 
 @router.get("/docs", include_in_schema=False)
 async def docs() -> Response:
-    """The description as a page."""
+    """Return the documentation page."""
     return HTMLResponse(
         resources.files("livedex.pipeline.api").joinpath("docs.html").read_text("utf-8"),
         headers=_HEADERS,
@@ -168,7 +165,11 @@ async def docs() -> Response:
 
 
 def request_body_schema(*bodies: tuple[str, type[BaseModel] | dict[str, Any]]) -> dict[str, Any]:
-    """The description of bodies that a route reads itself, by their media types."""
+    """Return the OpenAPI description of bodies that a route parses itself.
+
+    Args:
+        *bodies: media types with a model or a JSON schema.
+    """
     content = {
         media: {
             "schema": schema

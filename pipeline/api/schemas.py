@@ -1,6 +1,6 @@
-"""The shapes of answers, for the description in OpenAPI.
+"""Models of responses for the OpenAPI description.
 
-Answers are written from the stores' own types and not validated against these.
+Responses are serialized from the stores' types, and are not validated against these models.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SyncState(BaseModel):
     tokens: int | None = Field(
         description="tokens embedded, as the provider counted them, or an estimate"
     )
-    cost: Money | None = Field(description="price of these tokens; null where none is known")
+    cost: Money | None = Field(description="price of these tokens; null if unknown")
 
 
 class Fragment(BaseModel):
@@ -180,10 +180,10 @@ class Hit(BaseModel):
     explain: dict[str, Any] | None = None
     highlights: list[Fragment] | None = None
     rerank_score: float | None = Field(
-        default=None, description="with `rerank`: what the hits are ordered by"
+        default=None, description="with `rerank`: score by which the hits are ordered"
     )
     also_in: list[OtherDocument] | None = Field(
-        default=None, description="with `collapse`: other documents that hold this passage"
+        default=None, description="with `collapse`: other documents that contain this passage"
     )
     context: list[ContextChunk] | None = Field(
         default=None, description="with `context`: the chunks around the hit, in order"
@@ -198,7 +198,7 @@ class Indexing(BaseModel):
 
 
 class Hits(BaseModel):
-    """The answer to a search, best first."""
+    """The result of a search, best hits first."""
 
     hits: list[Hit]
     degraded: list[str] = Field(
@@ -305,7 +305,7 @@ class Readiness(BaseModel):
 def ok_response(
     model: type[BaseModel] | UnionType, description: str
 ) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers 200 in this shape."""
+    """Return the `responses` of a route with a 200 response of this model."""
     return {200: {"model": model, "description": description}}
 
 
@@ -324,7 +324,7 @@ class AcceptedEvents(BaseModel):
 
 
 def accepted_responses(model: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that accepts, and may refuse with these statuses."""
+    """Return the `responses` of a route with a 202 response and these error statuses."""
     return {
         202: {"model": model, "description": "Accepted and durably stored"},
         **problem_responses(*statuses),

@@ -1,10 +1,10 @@
-"""What the API stands on, handed in by the composition, and how a handler asks for it."""
+"""Services that the API uses, and FastAPI dependencies for its routes."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol, cast
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from fastapi import Depends, Query, Request
 
@@ -14,7 +14,7 @@ from livedex.pipeline.api.sync_waiter import SyncWaiter
 from livedex.pipeline.ask.ask_engine import Answer
 from livedex.pipeline.ask.request import AskRequest
 from livedex.pipeline.embedding.embedder import EmbedLimits, TextKind, Vector
-from livedex.pipeline.errors import OutageError
+from livedex.pipeline.errors import NotFoundError, OutageError
 from livedex.pipeline.events.consumer_lag import ConsumerLag
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
 from livedex.pipeline.http.authentication import (
@@ -36,25 +36,41 @@ from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.installation_status import InstallationStatus
 
+T = TypeVar("T")
+
 
 class TextEmbedder(Protocol):
-    """Turns texts into vectors; `livedex.pipeline.embedding.service.EmbeddingService` does."""
+    """Embeds texts; `livedex.pipeline.embedding.service.EmbeddingService` implements it."""
 
     @property
-    def model_id(self) -> str: ...
+    def model_id(self) -> str:
+        """Return the id of the model."""
+        ...
 
     @property
-    def limits(self) -> EmbedLimits: ...
+    def limits(self) -> EmbedLimits:
+        """Return the limits of the model."""
+        ...
 
     async def embed_text(
         self, text: str, kind: TextKind, *, tenant_id: TenantId | None = None
     ) -> Vector:
-        """Return a text's vector; raise OutageError or RetryableError if there is none in time."""
+        """Return the vector of a text.
+
+        Args:
+            text: not blank.
+            kind: of the text.
+            tenant_id: to whom the cost is assigned; None: no tenant.
+
+        Raises:
+            OutageError: the model is unavailable, or does not answer in time.
+            RetryableError: a retry can succeed.
+        """
         ...
 
 
 class QuestionAnswerer(Protocol):
-    """Answers questions; `livedex.pipeline.ask.ask_engine.AskEngine` does."""
+    """Answers questions; `livedex.pipeline.ask.ask_engine.AskEngine` implements it."""
 
     async def ask(self, reader: Reader, request: AskRequest) -> Answer:
         """Return the answer; see `livedex.pipeline.ask.ask_engine.AskEngine.ask`."""
@@ -66,12 +82,10 @@ class QuestionAnswerer(Protocol):
 
 
 class Administration(Protocol):
-    """Reports on and changes what belongs to one tenant; ids of others count as missing.
+    """Administers the data of one tenant; ids of other tenants count as not found.
 
-    Facts about the whole installation are for callers that administer it: those that need no
-    credential, and those of its only tenant.
-
-    Every call may raise OutageError; those that name something raise NotFoundError.
+    Callers without a credential, and callers of the only tenant, also see the state of the whole
+    installation. Every method may raise OutageError; those with an id may raise NotFoundError.
     """
 
     async def status(self, caller: Caller) -> dict[str, Any]:
@@ -88,7 +102,7 @@ class Administration(Protocol):
         """Return a page of dead letters, oldest first, without their bytes.
 
         Raises:
-            RejectedError: the cursor is none that a page gave.
+            RejectedError: the cursor is invalid.
         """
         ...
 
@@ -114,7 +128,10 @@ class Administration(Protocol):
         """Create an API key and return it with its secret.
 
         Args:
-            days: until it expires; None: never.
+            tenant_id: to which the key gives access.
+            name: label for people.
+            scopes: of the key.
+            days: until it expires, > 0; None: never.
         """
         ...
 
@@ -151,23 +168,30 @@ class Administration(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """What the API stands on.
+    """Services that the routes of the API use.
 
     Attributes:
-        collections: made and taken away.
+        engine: runs searches.
+        documents: reads documents.
+        operations: reads the status of the installation.
+        backlog: reads consumer lag.
+        metrics: of this process.
+        collections: creates and deletes collections.
         intake: accepts changes.
-        embedder: of texts that callers send; None: none runs here.
-        first_load: what answers tell of it.
-        health: what this process finds unavailable.
-        reads: searches and documents are served here, so that readiness follows reads; otherwise it
-            follows whether changes are taken.
-        hosts: that requests may name, where the settings say which.
-        cors_origins: of web pages that may read answers.
-        shares: of tenants in the time of this process.
-        ask: answers questions; None: none runs here.
-        administration: None: none runs here.
-        url: of the database, for the connection that listens for ended changes; None: ask again and
-            again instead.
+        url: of the database, for the connection that listens for ended changes; None: poll instead.
+        liveness: checks of background tasks.
+        tenancy: authenticates callers.
+        limits: limits requests per credential.
+        embedder: embeds texts of callers; None: not available in this process.
+        first_load: progress of the initial load.
+        health: unavailable components of this process.
+        reads: this process serves searches, so readiness depends on reads; False: readiness
+            depends on accepting changes.
+        hosts: allowed host names of requests.
+        cors_origins: origins of web pages that may call the API.
+        shares: divides the process's time between tenants.
+        ask: answers questions; None: not available in this process.
+        administration: None: not available in this process.
     """
 
     engine: Searcher
@@ -223,14 +247,70 @@ async def _reading(caller: SearchCaller, principals: PrincipalsQuery = None) -> 
 
 
 async def _administration(request: Request) -> Administration:
-    found = (await _services(request)).administration
-    if found is None:
-        raise OutageError("api", "this process does not serve administration calls")
-    return found
+    return require_component(
+        (await _services(request)).administration,
+        "api",
+        "this process does not serve administration calls",
+    )
+
+
+class PageRequest(NamedTuple):
+    """A requested page of a list.
+
+    Attributes:
+        limit: maximum number of entries, 1 to 1000.
+        cursor: `next_cursor` of the previous page; None: the first page.
+    """
+
+    limit: int
+    cursor: str | None
+
+
+async def _page_request(
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    cursor: Annotated[
+        str | None,
+        Query(description="`next_cursor` of the previous page", json_schema_extra={"minLength": 1}),
+    ] = None,
+) -> PageRequest:
+    return PageRequest(limit, cursor)
+
+
+def require_found(value: T | None, message: str) -> T:
+    """Return the result of a look-up.
+
+    Args:
+        value: the result; None: not found.
+        message: of the error.
+
+    Raises:
+        NotFoundError: the value is None.
+    """
+    if value is None:
+        raise NotFoundError(message)
+    return value
+
+
+def require_component(component: T | None, kind: str, message: str) -> T:
+    """Return a component of this process.
+
+    Args:
+        component: None: not available in this process.
+        kind: of the component, for the error.
+        message: of the error.
+
+    Raises:
+        OutageError: the component is None.
+    """
+    if component is None:
+        raise OutageError(kind, message)
+    return component
 
 
 Services = Annotated[ApiServices, Depends(_services)]
 AdministrationService = Annotated[Administration, Depends(_administration)]
 StatusWaiter = Annotated[SyncWaiter, Depends(_waiter)]
 RequestReader = Annotated[Reader, Depends(_reading)]
-"""For whom something is read, as the credential and the query of the request say."""
+"""The reader that the credential and the query parameter `principals` determine."""
+PageParameters = Annotated[PageRequest, Depends(_page_request)]
+"""The query parameters `limit` and `cursor`."""

@@ -21,7 +21,7 @@ router = APIRouter(tags=["documents"])
     "/v1/sync/{token}",
     name="get_sync_state",
     responses={
-        **ok_response(SyncState, "Its state"),
+        **ok_response(SyncState, "The state"),
         **problem_responses(401, 403, 404, 422, 429, 503),
     },
 )

@@ -1,5 +1,5 @@
-"""Waiting until an accepted change has ended: one LISTEN connection wakes all who wait, and
-looking again makes up for a lost wake.
+"""Waits until an accepted change has ended. One LISTEN connection wakes all waiting requests, and
+polling covers missed notifications.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from livedex.pipeline.store.postgres.listener import listen_forever
 
 MAX_WAIT_S = 30.0
 _POLL_INTERVAL_S = 0.1
-_POLL_INTERVAL_LISTENING_S = 0.5  # a superseded version ends without a wake
+_POLL_INTERVAL_LISTENING_S = 0.5  # a superseded version ends without a notification
 
 
 class SyncWaiter:
-    """Waits for changes of documents to end; opened by `open_waiter`.
+    """Waits for changes of documents to end; `open_sync_waiter` opens it.
 
     Args:
-        documents: where the state of a change is read.
-        url: of the database, for the LISTEN connection, which is opened with the first wait; None:
-            only look again and again.
+        documents: reads the state of a change.
+        url: of the database, for the LISTEN connection, which the first wait opens; None: only
+            poll.
     """
 
     def __init__(self, documents: DocumentQueries, url: str | None = None) -> None:
@@ -38,18 +38,19 @@ class SyncWaiter:
     async def wait(
         self, reader: Reader, document_id: DocumentId, version: int, timeout_s: float
     ) -> SyncState:
-        """Wait while the version is pending.
+        """Wait while a version is pending.
 
         Args:
-            reader: to whom a document that it may not read is one of which nothing is known, and so
-                pending.
-            timeout_s: seconds at most, >= 0; 0 looks once.
+            reader: sees `pending` for documents that it may not read.
+            document_id: of the document.
+            version: of the change.
+            timeout_s: maximum seconds, >= 0; 0: return the present state.
 
         Returns:
-            Its state at the end, `pending` when the time was not enough.
+            The state; `pending` after the timeout.
 
         Raises:
-            OutageError: the database is away.
+            OutageError: the database is unavailable.
         """
         end = asyncio.get_running_loop().time() + min(timeout_s, MAX_WAIT_S)
         key, woken = sync_ended_payload(reader.tenant_id, document_id), asyncio.Event()
@@ -79,7 +80,7 @@ class SyncWaiter:
                 del self._waiting[key]
 
     async def close(self) -> None:
-        """End the LISTEN connection."""
+        """Close the LISTEN connection."""
         if self._listener is not None:
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
@@ -107,7 +108,12 @@ class SyncWaiter:
 async def open_sync_waiter(
     documents: DocumentQueries, url: str | None
 ) -> AsyncIterator[SyncWaiter]:
-    """A waiter, for as long as the block lasts."""
+    """Open a waiter, and close it at the end of the block.
+
+    Args:
+        documents: reads the state of a change.
+        url: of the database; None: only poll.
+    """
     waiter = SyncWaiter(documents, url)
     try:
         yield waiter

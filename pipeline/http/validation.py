@@ -1,6 +1,4 @@
-"""What the receiver's routes have in common: the shapes of their answers, the description of their
-bodies, JSON read strictly.
-"""
+"""Parsing and validation of request bodies."""
 
 from __future__ import annotations
 
@@ -22,37 +20,47 @@ FieldPath = tuple[str | int, ...]
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a body.
+    """Return the JSON value of a body.
+
+    Args:
+        body: in UTF-8.
 
     Raises:
-        RequestValidationError: it is no JSON, or holds too many values.
-        InvalidFieldError: a field has the wrong type; the error names it.
+        InvalidFieldError: it is not valid JSON, or has too many values.
     """
     if exceeds_value_limit(body):
-        raise InvalidFieldError(("body",), f"a body holds at most {MAX_VALUES} values")
+        raise InvalidFieldError(("body",), f"a body may have at most {MAX_VALUES} values")
     try:
         return decode_json(body)
     except orjson.JSONDecodeError as exc:
-        raise InvalidFieldError(("body",), f"it is no JSON: {exc.msg} at byte {exc.pos}") from exc
+        raise InvalidFieldError(("body",), f"invalid JSON: {exc.msg} at byte {exc.pos}") from exc
 
 
 async def parse_off_loop(read: Callable[[bytes], Read], body: bytes) -> Read:
-    """Return what is read of a body, beside the loop where it is large."""
+    """Return the result of a parser; large bodies are parsed in a thread.
+
+    Args:
+        read: the parser.
+        body: of the request.
+    """
     return read(body) if len(body) <= MAX_INLINE_PARSE_BYTES else await in_thread(read, body)
 
 
 def validate_model(model: type[Model], value: Any, place: FieldPath = ()) -> Model:
-    """A value as its model.
+    """Return a JSON value as its model.
 
     Args:
-        place: of the value in the body, for what is refused.
+        model: pydantic model.
+        value: JSON value.
+        place: path of the value in the body, for error messages.
 
     Raises:
-        RequestValidationError: it is none; every field that is wrong is named.
-        InvalidFieldError: a field has the wrong type; the error names it.
+        InvalidFieldError: the value is no JSON object.
+        RequestValidationError: the value does not match the model; the error names every invalid
+            field.
     """
     if not isinstance(value, dict):
-        raise InvalidFieldError(place or ("body",), "it is a JSON object")
+        raise InvalidFieldError(place or ("body",), "it must be a JSON object")
     if (why := oversize_reason(value)) is not None:
         raise InvalidFieldError(place or ("body",), why)
     try:
@@ -65,12 +73,12 @@ def validate_model(model: type[Model], value: Any, place: FieldPath = ()) -> Mod
 
 
 class InvalidFieldError(RequestValidationError):
-    """A field of a request is invalid (HTTP 422).
+    """A request with an invalid field (HTTP 422).
 
     Args:
-        place: of the field, from the top of the body.
+        place: path of the field from the top of the body.
         why: what is wrong and what to do, without the value.
     """
 
-    def __init__(self, place: tuple[str | int, ...], why: str) -> None:
+    def __init__(self, place: FieldPath, why: str) -> None:
         super().__init__([{"loc": place, "msg": why, "type": "value_error"}])

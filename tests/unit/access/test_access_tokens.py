@@ -251,7 +251,7 @@ async def test_an_issuer_that_was_never_reached_is_an_outage_and_not_asked_in_a_
     issuer: Issuer, clock: Clock
 ) -> None:
     asked = tenancy(issuer, clock)
-    issuer.error = ValueError("no key set")
+    issuer.error = ValueError("not a key set")
     for _ in range(5):
         with pytest.raises(OutageError):
             await asked.caller_of(signed_token())

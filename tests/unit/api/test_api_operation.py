@@ -44,7 +44,7 @@ async def test_subscribers_that_cannot_be_told_are_counted_and_not_named_to_ever
     }
     answer = await http.get("/readyz")
     assert answer.status_code == 200
-    assert answer.json()["degraded"]["subscribers"].startswith("2 cannot be told")
+    assert answer.json()["degraded"]["subscribers"].startswith("2 cannot be reached")
     assert set(answer.json()["degraded"]) == {"subscribers", "embedder"}
     assert "acme" not in answer.text
 
