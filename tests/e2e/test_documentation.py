@@ -7,12 +7,14 @@ import json
 import re
 import tomllib
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from livedex.pipeline.costs.price_list import load_price_list
 from livedex.pipeline.events.notifications import Notification
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.settings.settings import load_settings
@@ -21,7 +23,16 @@ from livedex.pipeline.store.postgres.connection import connect
 from livedex.pipeline.store.postgres.conninfo import parse_conninfo
 from tests.support.postgres.databases import with_database
 from tests.support.postgres.programs import libpq_uri
-from tests.support.repository.documentation import ROOT, Block, blocks, needs_server, working_folder
+from tests.support.repository.documentation import (
+    ROOT,
+    Block,
+    WorkingFolder,
+    blocks,
+    needs_own_server,
+    needs_server,
+    starts_server,
+    working_folder,
+)
 
 DOCUMENTS = sorted(
     [
@@ -47,6 +58,8 @@ PRODUCER = ("docs/sources/kafka.md", "Publish a change")
 ROLES = ("docs/deployment.md", "Run on PostgreSQL")
 OWN_SERVER = ("docs/deployment.md", "Move to another PostgreSQL")
 EMBEDDER = ("docs/extending.md", "Write an embedder")
+OWN_ROLES = (ROLES, KAFKA, OWN_SERVER)
+"""Sections with tests of their own."""
 
 
 def of(language: str, *sections: tuple[str, str]) -> list[Block]:
@@ -70,24 +83,73 @@ def test_there_are_blocks_and_each_is_of_a_kind_that_is_run() -> None:
     ] == [], "a block needs a language"
 
 
+PRICES = [block for block in of("toml") if block.text.startswith("[[price]]")]
+
+
+def shell_of(section: tuple[str, str]) -> list[str]:
+    """Return the commands of a section, block by block."""
+    return [block.text for block in of("sh", section)]
+
+
+SECTIONS = {
+    section: shell_of(section) for section in SHELL if section not in (*OWN_ROLES, *SETTINGS)
+}
+SHARING = [
+    section
+    for section, texts in SECTIONS.items()
+    if any(map(needs_server, texts)) and not any(map(needs_own_server, texts))
+]
+"""Sections that can use one running Livedex after each other, in any order."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkingFolder]:
+    """A folder where Livedex runs on the sample documents."""
+    with working_folder(tmp_path_factory.mktemp("reader")) as folder, folder.served():
+        yield folder
+
+
+def check_answers(folder: WorkingFolder, texts: list[str]) -> None:
+    """Check that curl was refused only what a comment says that it is, as in `# 404`."""
+    said = [line.split("  # ")[1] for text in texts for line in text.splitlines() if "  # " in line]
+    assert folder.take_refusals() == [
+        found[0] for each in said if (found := re.search(r"\b4\d\d\b", each))
+    ]
+
+
+@pytest.mark.parametrize("section", SHARING, ids=" | ".join)
+def test_the_commands_of_a_section_work_beside_a_running_livedex(
+    section: tuple[str, str], served: WorkingFolder
+) -> None:
+    try:
+        served.run_shell(SECTIONS[section], server=False)
+        check_answers(served, SECTIONS[section])
+    finally:
+        served.restore_documents()
+
+
 @pytest.mark.parametrize(
-    ("document", "section"), [each for each in SHELL if each not in (ROLES, KAFKA, OWN_SERVER)]
+    "section", [each for each in SECTIONS if each not in SHARING], ids=" | ".join
 )
-def test_the_commands_of_a_section_work(document: str, section: str, tmp_path: Path) -> None:
-    texts = [block.text for block in of("sh", (document, section))]
-    starts_itself = any("make run" in text or "livedex up" in text for text in texts)
-    settings = (
-        "".join(block.text for block in of("toml", SETTINGS[document, section]))
-        if (document, section) in SETTINGS
-        else ""
-    )
+def test_the_commands_of_a_section_work(section: tuple[str, str], tmp_path: Path) -> None:
+    texts = SECTIONS[section]
+    with working_folder(tmp_path) as folder:
+        folder.run_shell(
+            texts,
+            server=any(map(needs_server, texts)) and not any(map(starts_server, texts)),
+        )
+        check_answers(folder, texts)
+
+
+@pytest.mark.parametrize("section", SETTINGS, ids=" | ".join)
+def test_the_commands_of_a_section_work_with_its_settings(
+    section: tuple[str, str], tmp_path: Path
+) -> None:
+    texts = shell_of(section)
+    settings = "".join(block.text for block in of("toml", SETTINGS[section]))
     with working_folder(tmp_path, settings=settings) as folder:
-        folder.run_shell(texts, server=any(map(needs_server, texts)) and not starts_itself)
-        said = [
-            line.split("  # ")[1] for text in texts for line in text.splitlines() if "  # " in line
-        ]
-        told = [found[0] for each in said if (found := re.search(r"\b4\d\d\b", each))]
-        assert folder.refusals() == told
+        folder.run_shell(texts, server=any(map(needs_server, texts)))
+        check_answers(folder, texts)
 
 
 def test_the_roles_run_on_a_postgresql_server(owner_url: str, tmp_path: Path) -> None:
@@ -156,13 +218,22 @@ async def test_a_dump_that_is_restored_as_described_needs_no_embedding(
         await owner.execute(f"drop database {name} with (force)")
 
 
-@pytest.mark.parametrize("block", of("toml"), ids=str)
+@pytest.mark.parametrize("block", [each for each in of("toml") if each not in PRICES], ids=str)
 def test_the_settings_are_taken(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "livedex.toml").write_text(block.text, "utf-8")
     assert tomllib.loads(block.text)
     assert load_settings(tmp_path, {})
+
+
+@pytest.mark.parametrize("block", PRICES, ids=str)
+def test_the_prices_are_taken(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(block.text, "utf-8")
+    [given] = tomllib.loads(block.text)["price"]
+    assert load_price_list(tmp_path / "prices.toml").price(
+        given["model"]
+    ) != load_price_list().price(given["model"])
 
 
 @pytest.mark.parametrize(

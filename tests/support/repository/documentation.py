@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ of these tests: their targets are only looked up.
 """
 SKIPPED = re.compile(r"^\s*(?:pip install|docker) ")
 """Command lines that need a network or Docker: only their syntax is checked."""
+CREATES_KEY = re.compile(r"\blivedex keys create |/v1/keys .*-d ")
+"""Command lines after which every request needs a key."""
 CLIENTS = re.compile(r"(?:^|[\s(|])(?:(?:\.venv/bin/)?livedex (?!up |run |hooks |--version)|curl )")
 """Command lines that expect a running Livedex."""
 TIMEOUT_S = 120
@@ -55,6 +58,16 @@ class Block:
 def needs_server(text: str) -> bool:
     """Return whether a block has a command that expects a running Livedex."""
     return any(CLIENTS.search(line) for line in text.splitlines() if not SKIPPED.match(line))
+
+
+def starts_server(text: str) -> bool:
+    """Return whether a block starts Livedex itself."""
+    return "make run" in text or "livedex up" in text
+
+
+def needs_own_server(text: str) -> bool:
+    """Return whether a block cannot share a running Livedex with other sections."""
+    return starts_server(text) or bool(CREATES_KEY.search(text.replace("\\\n", " ")))
 
 
 def blocks(document: str) -> list[Block]:
@@ -134,6 +147,31 @@ class WorkingFolder:
         assert process.returncode == 0, out
         return out
 
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Run the program on the sample documents for as long as the block lasts."""
+        command = ["livedex", "up", "deploy/sample-docs", "--port", str(self.port)]
+        with _ended_with_its_children(command, self) as process:
+            assert process.stdout is not None
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("ready "):
+                    break
+            else:
+                raise AssertionError("".join(said))
+            reading = threading.Thread(target=process.stdout.read)
+            reading.start()  # so that it can go on writing
+            yield
+            process.terminate()
+            reading.join(TIMEOUT_S)
+            process.stdout.close()
+
+    def restore_documents(self) -> None:
+        """Make the sample documents what they were at first."""
+        for arguments in (["checkout", "--quiet", "deploy"], ["clean", "-dfq", "deploy"]):
+            subprocess.run(["git", *arguments], cwd=self.path, check=True, timeout=TIMEOUT_S)
+
     def run_python(self, text: str) -> str:
         """Run a block as a file of its own and return what it printed."""
         (self.path / "block.py").write_text(self.substitute(text), "utf-8")
@@ -149,14 +187,14 @@ class WorkingFolder:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def refusals(self) -> list[str]:
-        """Return the statuses of HTTP other than 2xx that curl was answered with, in order."""
+    def take_refusals(self) -> list[str]:
+        """Return the statuses of HTTP other than 2xx that curl was answered with since the last
+        call, in order.
+        """
         log = self.path / "curl.log"
-        return [
-            status
-            for status in (log.read_text("utf-8").split() if log.exists() else [])
-            if not status.startswith("2")
-        ]
+        statuses = log.read_text("utf-8").split() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return [status for status in statuses if not status.startswith("2")]
 
     def _its_port(self, command: str) -> str:
         if command.startswith("make run"):
