@@ -30,6 +30,7 @@ from tests.support.pipelines.installation import (
     open_installation,
     settings_for,
 )
+from tests.support.pipelines.stage_runner import kafka_settings
 
 POISON = "This paragraph holds the word poison, which the model refuses to take, whatever comes."
 FINE = "This paragraph holds nothing that anybody would object to, and the model takes it gladly."
@@ -59,9 +60,11 @@ def embedder() -> Iterator[EmbeddingServer]:
 
 @pytest.fixture
 async def site(
-    owner_url: str, tmp_path: Path, embedder: EmbeddingServer
+    request: pytest.FixtureRequest, owner_url: str, tmp_path: Path, embedder: EmbeddingServer
 ) -> AsyncIterator[InProcessInstallation]:
-    settings = settings_for(owner_url, None, embedder)
+    broker = getattr(request, "param", "postgres")
+    servers = request.getfixturevalue("kafka") if broker == "kafka" else None
+    settings = settings_for(owner_url, servers, embedder, kafka_settings())
     async with open_installation(settings, tmp_path, embedder) as opened:
         yield opened
 
@@ -70,6 +73,7 @@ def refuse_poison(texts: list[str], _: int) -> Reply | None:
     return Reply(400, {"error": "no"}) if any("poison" in text for text in texts) else None
 
 
+@pytest.mark.parametrize("site", ["postgres", "kafka"], indirect=True)
 async def test_a_dead_letter_is_shown_replayed_and_embeds_only_what_was_refused(
     site: InProcessInstallation, embedder: EmbeddingServer
 ) -> None:
