@@ -60,11 +60,13 @@ class Subscription:
         registration: of the subscriber.
         route: its endpoint; None: it reads its notifications itself.
         attempts: for one notification.
+        is_restored: its row is written again if it is deleted with its tenant.
     """
 
     registration: SubscriberConfig
     route: Endpoint | None = None
     attempts: int = 10
+    is_restored: bool = True
 
 
 class DeliveryWorker:
@@ -92,6 +94,7 @@ class DeliveryWorker:
         wait: Callable[[int], float] = retry_delay_s,
     ) -> None:
         self._subscriber, self._max_attempts = subscription.registration, subscription.attempts
+        self._is_restored = subscription.is_restored
         self._sender, self._outbox, self._subscribers = sender, outbox, subscribers
         self._metrics, self._tell, self._wait = metrics, tell, wait
         self._delivered: MicroBatcher[Notification, None] = MicroBatcher(self._remove)
@@ -166,7 +169,7 @@ class DeliveryWorker:
             look = await self._outbox.take(
                 s.tenant_id, s.name, at_once=MAX_CONCURRENT, under_way=under_way, lease_s=LEASE_S
             )
-            if look is None:  # deleted with its tenant
+            if look is None and self._is_restored:  # deleted with its tenant
                 await self._subscribers.add(s)
         except TenantDeletedError:
             self._say("its tenant was deleted: remove it from livedex.toml")

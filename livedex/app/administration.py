@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from livedex.app import reports
 from livedex.app.cost_report import cost_report
 from livedex.app.dead_letter_replay import drop_dead_letter, replay_dead_letters
-from livedex.pipeline.errors import NotFoundError, OutageError
+from livedex.app.notify_role import delete_subscriber, is_in_settings
+from livedex.pipeline.errors import ConflictError, NotFoundError, OutageError
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.names import RESERVED
+from livedex.pipeline.settings.subscriber import generate_secret
 from livedex.pipeline.store.api_key_store import ApiKeyStore
 from livedex.pipeline.store.dead_letter_store import DeadLetter, DeadLetterStore
+from livedex.pipeline.store.registered_subscriber_store import (
+    RegisteredSubscriber,
+    RegisteredSubscriberStore,
+)
 from livedex.pipeline.store.source_store import SourceStore
 from livedex.pipeline.store.subscriber_store import SubscriberStore
 
@@ -103,6 +110,20 @@ class TenantAdministration:
         database = self._s.database.restricted_to(tenant_id)
         found = await reports.list_subscribers(self._s, database)
         return [reports.subscriber_report(each) for each in found]
+
+    async def create_subscriber(self, subscriber: RegisteredSubscriber) -> dict[str, Any]:
+        config = subscriber.config
+        if is_in_settings(self._s.settings, *config.key):
+            raise ConflictError(f"there is a subscriber {config.name} already: choose another name")
+        if subscriber.url is not None and subscriber.secret is None:
+            subscriber = replace(subscriber, secret=generate_secret())
+        await RegisteredSubscriberStore(self._s.database).create(subscriber)
+        store = SubscriberStore(self._s.database.restricted_to(config.tenant_id))
+        shown = reports.subscriber_report(await store.find(config.name))
+        return shown | {"secret": subscriber.secret}
+
+    async def delete_subscriber(self, tenant_id: TenantId, name: str) -> None:
+        await delete_subscriber(self._s, tenant_id, name)
 
     async def resume_subscriber(self, tenant_id: TenantId, name: str) -> dict[str, Any]:
         store = SubscriberStore(self._s.database.restricted_to(tenant_id))

@@ -176,6 +176,7 @@ def subscriber_report(subscriber: SubscriberStatus) -> dict[str, Any]:
         "events": list(subscriber.events),
         "collections": list(subscriber.collections),
         "reads": subscriber.reads,
+        "origin": "api" if subscriber.registered else "settings",
         "state": subscriber.state,
         "waiting": subscriber.waiting,
         "oldest_s": round(subscriber.oldest_s, 3),

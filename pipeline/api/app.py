@@ -46,6 +46,7 @@ READ_ROUTERS: Sequence[APIRouter] = (
     api_keys.router,
     api_keys.write_router,
     subscribers.router,
+    subscribers.write_router,
     costs.router,
 )
 """The routes of the role `api`."""

@@ -35,6 +35,7 @@ from livedex.pipeline.search.searcher import Searcher
 from livedex.pipeline.store.collection_store import CollectionStore
 from livedex.pipeline.store.documents.document_queries import DocumentQueries
 from livedex.pipeline.store.installation_status import InstallationStatus
+from livedex.pipeline.store.registered_subscriber_store import RegisteredSubscriber
 
 T = TypeVar("T")
 
@@ -141,6 +142,23 @@ class Administration(Protocol):
 
     async def subscribers(self, tenant_id: TenantId) -> list[dict[str, Any]]:
         """Return the subscribers with their backlog."""
+        ...
+
+    async def create_subscriber(self, subscriber: RegisteredSubscriber) -> dict[str, Any]:
+        """Store a subscriber and return it with its secret, which is made if it has none.
+
+        Raises:
+            ConflictError: there is one of this name.
+            RejectedError: the tenant has too many.
+        """
+        ...
+
+    async def delete_subscriber(self, tenant_id: TenantId, name: str) -> None:
+        """Delete a subscriber with its pending notifications.
+
+        Raises:
+            ConflictError: livedex.toml names it.
+        """
         ...
 
     async def resume_subscriber(self, tenant_id: TenantId, name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import secrets
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -126,13 +127,31 @@ def _key(subscriber: str, variable: str, secret: str) -> bytes:
             f"subscriber {subscriber}: {variable} is not set: put a secret there, as in {_MAKE_ONE}"
         )
     try:
+        return decode_secret(secret)
+    except ValueError as exc:
+        raise ConfigError(
+            f"subscriber {subscriber}: {variable} is {exc}: make one with {_MAKE_ONE}"
+        ) from None
+
+
+def generate_secret() -> str:
+    """Return a new secret of Standard Webhooks."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def decode_secret(secret: str) -> bytes:
+    """Return the key that a secret of Standard Webhooks holds.
+
+    Raises:
+        ValueError: it holds none; what it holds is not repeated.
+    """
+    try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (ValueError, binascii.Error):
         key = b""
     if len(key) not in _KEY_BYTES:
-        raise ConfigError(
-            f"subscriber {subscriber}: {variable} is no secret of Standard Webhooks "
-            f"({SECRET_PREFIX} and 24 to 64 bytes in Base64): make one with {_MAKE_ONE}"
+        raise ValueError(
+            f"no secret of Standard Webhooks ({SECRET_PREFIX} and 24 to 64 bytes in Base64)"
         )
     return key
 

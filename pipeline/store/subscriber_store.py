@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from livedex.pipeline.errors import NotFoundError, TenantDeletedError
+from livedex.pipeline.errors import ConflictError, NotFoundError, TenantDeletedError
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.store.database import Database
 from livedex.pipeline.store.postgres.statements import sql
@@ -33,6 +33,11 @@ class SubscriberConfig:
     collections: tuple[str, ...]
     reads: bool
     keep_days: float = 7.0
+
+    @property
+    def key(self) -> tuple[TenantId, str]:
+        """Return the tenant and the name."""
+        return self.tenant_id, self.name
 
     @property
     def row(self) -> tuple[Any, ...]:
@@ -66,6 +71,7 @@ class SubscriberStatus:
         waiting: number of pending notifications.
         oldest_s: age of the oldest pending notification in seconds.
         met: a `notify` process has stored it; before that, no notifications are kept for it.
+        registered: it was created over the API.
     """
 
     tenant_id: TenantId
@@ -82,6 +88,7 @@ class SubscriberStatus:
     waiting: int
     oldest_s: float
     met: bool = True
+    registered: bool = False
 
     @property
     def state(self) -> str:
@@ -189,18 +196,28 @@ class SubscriberStore:
             found += [SubscriberStatus(tenant_id, **row) for row in rows]
         return found
 
-    async def find(self, name: str) -> SubscriberStatus:
+    async def find(self, name: str, tenant: str | None = None) -> SubscriberStatus:
         """Return a subscriber.
 
         Args:
             name: of the subscriber.
+            tenant: owner of the subscriber; None: any, if only one has the name.
 
         Raises:
             NotFoundError: no subscriber has this name.
+            ConflictError: subscribers of several tenants have this name.
         """
-        for each in await self.all():
-            if each.name == name:
-                return each
+        found = [
+            each
+            for each in await self.all()
+            if each.name == name and tenant in (None, each.tenant_id)
+        ]
+        if len(found) > 1:
+            raise ConflictError(
+                f"{len(found)} tenants have a subscriber {name}: say whose with --tenant"
+            )
+        if found:
+            return found[0]
         raise NotFoundError(
             f"subscriber {name} not found: `livedex subscribers list` shows all subscribers"
         )

@@ -63,6 +63,7 @@ async def test_only_the_audited_functions_look_across_the_policy(owner: asyncpg.
         "visible_words",
         "find_api_key",
         "has_api_keys",
+        "subscriber_tenants",
     }
     assert {r["proname"] for r in rows if r["role"] == "livedex_definer"} == audited
     assert {r["proname"] for r in rows} == audited | {"ensure_generation"}

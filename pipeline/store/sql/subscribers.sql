@@ -16,11 +16,17 @@ insert into subscribers (tenant_id, name, events, collections, reads, keep_days)
 
 -- name: configured_subscribers
 -- Those that the settings name, as `add_subscriber` takes them. $1 text: tenant
-select name, events, collections, reads, keep_days from subscribers where tenant_id = $1 and configured order by name;
+select s.name, s.events, s.collections, s.reads, s.keep_days from subscribers s
+where s.tenant_id = $1 and s.configured and not exists (
+    select from registered_subscribers r where r.tenant_id = $1 and r.name = s.name)
+order by s.name;
 
 -- name: forget_other_subscribers
--- Nothing is written any more for those that the settings do not name. $1 text: tenant  $2 text[]: names that they do
-update subscribers set configured = false where tenant_id = $1 and configured and name <> all($2) returning name;
+-- Nothing is written any more for those that neither the settings name nor the API created. $1 text: tenant  $2 text[]: names that the settings do
+update subscribers s set configured = false
+where s.tenant_id = $1 and s.configured and s.name <> all($2) and not exists (
+    select from registered_subscribers r where r.tenant_id = $1 and r.name = s.name)
+returning s.name;
 
 -- name: remove_forgotten_subscribers
 -- Once nothing waits for them. $1 text: tenant
@@ -31,7 +37,8 @@ delete from subscribers s where s.tenant_id = $1 and not s.configured and not ex
 -- $1 text: tenant
 select s.name, s.events, s.collections, s.reads, s.configured, s.failures, s.refusals, s.stopped_at, s.problem,
        greatest(extract(epoch from s.paused_until - now())::float8, 0.0) as pause_s, n.waiting,
-       coalesce(extract(epoch from now() - n.oldest)::float8, 0.0) as oldest_s
+       coalesce(extract(epoch from now() - n.oldest)::float8, 0.0) as oldest_s,
+       exists (select from registered_subscribers r where r.tenant_id = $1 and r.name = s.name) as registered
 from subscribers s, lateral (
     select count(*) as waiting, min(n.at) as oldest from notices n where n.tenant_id = $1 and n.subscriber = s.name) as n
 where s.tenant_id = $1 order by s.name;

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from livedex.app import reports
 from livedex.app.administration import TenantAdministration
@@ -18,11 +19,18 @@ from livedex.pipeline.access.authenticator import CredentialAuthenticator
 from livedex.pipeline.access.key_format import generate_key
 from livedex.pipeline.api import api_keys
 from livedex.pipeline.api.app import create_app
+from livedex.pipeline.api.subscribers import NewSubscriber
 from livedex.pipeline.http.authentication import SCOPES
 from livedex.pipeline.model import TenantId
 from livedex.pipeline.names import UNKNOWN_TENANT
+from livedex.pipeline.settings.subscriber import (
+    SubscriberSettings,
+    decode_secret,
+    generate_secret,
+)
 from livedex.pipeline.store.api_key_store import ApiKeyStore
 from livedex.pipeline.store.dead_letter_store import DeadLetter
+from livedex.pipeline.store.subscriber_store import SubscriberConfig, SubscriberStore
 from tests.support.http.app_client import asgi_client, assert_problem
 from tests.support.http.scripted_embedder import EmbeddingServer, Reply
 from tests.support.pipelines.installation import (
@@ -46,6 +54,8 @@ CALLS = [
     ("POST", "/v1/keys", {"name": "n", "scopes": ["search"]}),
     ("DELETE", "/v1/keys/x", None),
     ("GET", "/v1/subscribers", None),
+    ("POST", "/v1/subscribers", {"name": "n"}),
+    ("DELETE", "/v1/subscribers/x", None),
     ("POST", "/v1/subscribers/x/resume", None),
     ("GET", "/v1/settings", None),
     ("GET", "/v1/cost", None),
@@ -175,6 +185,8 @@ async def test_tenants_see_and_change_nothing_of_each_other(
     [letter] = (await site.http.get("/v1/dead")).json()["dead"]
     mine = await key_for(site, OTHER, "admin")
     theirs = await key_for(site, TenantId("default"), "admin")
+    body = {"name": "secret-shop", "url": "https://secret.example/hook"}
+    assert (await keyed.post("/v1/subscribers", json=body, headers=theirs)).status_code == 201
     [key] = (await keyed.get("/v1/keys", headers=theirs)).json()["keys"]
     for path in ("/v1/status", "/v1/sources", "/v1/dead", "/v1/keys", "/v1/subscribers"):
         text = (await keyed.get(path, headers=mine)).text
@@ -187,13 +199,20 @@ async def test_tenants_see_and_change_nothing_of_each_other(
         ("POST", "/v1/dead/{}/replay"),
         ("DELETE", "/v1/dead/{}"),
         ("DELETE", "/v1/keys/{}"),
+        ("DELETE", "/v1/subscribers/{}"),
+        ("POST", "/v1/subscribers/{}/resume"),
     ):
-        known = key["id"] if "keys" in path else letter["id"]
+        known = {"keys": key["id"], "subscribers": "secret-shop"}.get(
+            path.split("/")[2], letter["id"]
+        )
         foreign = await keyed.request(method, path.format(known), headers=mine)
         missing = await keyed.request(method, path.format("f" * len(known)), headers=mine)
         assert foreign.status_code == missing.status_code == 404
         assert foreign.text.replace(known, "") == missing.text.replace("f" * len(known), "")
     assert len((await keyed.get("/v1/dead", headers=theirs)).json()["dead"]) == 1
+    assert (await keyed.post("/v1/subscribers", json=body, headers=mine)).status_code == 201
+    assert (await keyed.delete("/v1/subscribers/secret-shop", headers=mine)).status_code == 204
+    assert len((await keyed.get("/v1/subscribers", headers=theirs)).json()["subscribers"]) == 1
 
 
 async def test_facts_about_the_installation_are_for_who_administers_it(
@@ -272,6 +291,79 @@ async def test_a_key_that_was_made_over_the_api_works_until_it_is_revoked(
     assert gone.status_code == 204
     for wrong in ({"scopes": ["root"]}, {"scopes": []}, {"name": "\x07"}, {"unknown": 1}):
         assert_problem(await keyed.post("/v1/keys", json=body | wrong, headers=admin), 422)
+
+
+async def test_subscribers_are_created_listed_and_deleted(site: InProcessInstallation) -> None:
+    made = await site.http.post(
+        "/v1/subscribers", json={"name": "shop", "url": "https://shop.example/hook?token=t"}
+    )
+    assert made.status_code == 201 and len(decode_secret(made.json()["secret"])) == 32
+    reader = {"name": "warehouse", "events": ["deleted"], "collections": ["a"], "keep_days": 2}
+    assert (await site.http.post("/v1/subscribers", json=reader)).json()["secret"] is None
+    await SubscriberStore(site.s.database).configure([])  # as a start of the role `notify` does
+    listed = (await site.http.get("/v1/subscribers")).json()["subscribers"]
+    assert [(x["name"], x["reads"], x["origin"], x["state"]) for x in listed] == [
+        ("shop", False, "api", "ok"),
+        ("warehouse", True, "api", "ok"),
+    ]
+    assert "token" not in str(listed) and listed[1]["events"] == ["deleted"]
+    assert_problem(await site.http.post("/v1/subscribers", json=reader), 409)
+    await site.put("a.md", FINE)
+    await site.ended()
+    assert [
+        x["waiting"] for x in (await site.http.get("/v1/subscribers")).json()["subscribers"]
+    ] == [
+        1,
+        0,
+    ]
+    assert (await site.http.delete("/v1/subscribers/shop")).status_code == 204
+    assert_problem(await site.http.delete("/v1/subscribers/shop"), 404)
+    assert (await site.http.get("/v1/status")).json()["stages"]["notify"]["waiting"] == 0
+
+
+async def test_subscribers_of_livedex_toml_are_left_to_it(site: InProcessInstallation) -> None:
+    settings = site.s.settings.model_copy(update={"subscriber": [SubscriberSettings(name="set")]})
+    administration = TenantAdministration(replace(site.s, settings=settings))
+    app = create_app(replace(site.services, administration=administration))
+    async with app.router.lifespan_context(app), asgi_client(app) as client:
+        assert_problem(await client.delete("/v1/subscribers/set"), 409)
+        assert_problem(await client.post("/v1/subscribers", json={"name": "set"}), 409)
+        store = SubscriberStore(site.s.database)
+        await store.configure([SubscriberConfig(TenantId("default"), "left", ("dead",), (), True)])
+        assert_problem(await client.delete("/v1/subscribers/left"), 409)
+        async with site.s.database.tenant(TenantId("default")) as connection:
+            await connection.execute("update subscribers set configured = false")
+        assert (await client.delete("/v1/subscribers/left")).status_code == 204
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "a/b"},
+        {"name": ""},
+        {"name": "\x00"},
+        {"url": "http://shop.example/"},
+        {"url": "ftp://shop.example/"},
+        {"url": "https://"},
+        {"url": None, "secret": generate_secret()},
+        {"url": None, "attempts": 3},
+        {"secret": "whsec_c2hvcnQ="},
+        {"events": []},
+        {"events": ["changed"]},
+        {"collections": ["\x00"]},
+        {"attempts": 11},
+        {"keep_days": 0},
+        {"tenant": "globex"},
+    ],
+    ids=str,
+)
+def test_a_subscriber_that_makes_no_sense_is_refused_without_repeating_it(
+    wrong: dict[str, object],
+) -> None:
+    body = {"name": "shop", "url": "https://shop.example/"} | wrong
+    with pytest.raises(ValidationError) as refused:
+        NewSubscriber.model_validate(body)
+    assert "c2hvcnQ" not in str(refused.value)
 
 
 async def test_without_a_broker_a_replay_is_refused_and_nothing_is_lost(

@@ -180,6 +180,8 @@ async def test_it_describes_every_call_with_its_answers_and_problems(http):
         "post /v1/keys",
         "delete /v1/keys/{key_id}",
         "get /v1/subscribers",
+        "post /v1/subscribers",
+        "delete /v1/subscribers/{name}",
         "post /v1/subscribers/{name}/resume",
         "get /healthz",
         "get /readyz",
