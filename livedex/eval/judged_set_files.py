@@ -104,7 +104,7 @@ def _read_questions(path: Path, lines: list[tuple[int, str]]) -> JudgedSet:
             raise JudgedSetError(
                 path,
                 number,
-                f"no such field {sorted(unknown)[0]!r}: a question has "
+                f"unknown field {sorted(unknown)[0]!r}: a question has "
                 f"{', '.join(sorted(_QUESTION_FIELDS))}",
             )
         text = _query_text(path, number, found.get("query"), "query")

@@ -1,3 +1,3 @@
-"""The HTTP kit that the API and the webhooks share: bodies, problems, middleware, authentication,
-and the outbound client.
+"""HTTP code shared by the API and the webhooks: bodies, problem responses, middleware,
+authentication, and the outbound client.
 """

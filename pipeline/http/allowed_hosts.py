@@ -1,6 +1,5 @@
-"""The host names that requests may carry.
-
-A page of another site can point a name of its own at this service (DNS rebinding).
+"""Allowed host names of requests, which protect against DNS rebinding: a page of another site can
+point its own name at this service.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
 class AllowedHosts:
-    """Decides whether the host of a request is one of ours.
+    """Checks the host of a request.
 
     Args:
-        names: further names and addresses, without a port; `*.example.org` allows every name below
-            it, `*` every name.
-        bound: the address or name that is listened on; one that means every address adds nothing.
+        names: allowed names and addresses besides localhost, without a port; `*.example.org`
+            allows all names below it, `*` all names.
+        bound: address or name that the server listens on; a wildcard address adds nothing.
 
     Attributes:
-        is_set: whether names were given: then requests with a credential are checked as well.
+        is_set: whether names were given; then requests with a credential are checked, too.
     """
 
     def __init__(self, names: Iterable[str] = (), *, bound: str = "") -> None:
@@ -36,9 +35,9 @@ class AllowedHosts:
         self._names = given | ({normalize_host(bound)} if bound not in _ANY_ADDRESS else set())
 
     def allow(self, headers: Headers) -> bool:
-        """Return whether a request with these headers may be answered.
+        """Return whether the host in the headers is allowed.
 
-        A request that names no host, as no browser sends one, may.
+        A request without a host is allowed: browsers always send one.
         """
         named = headers.getlist("host")
         if not named:
@@ -46,16 +45,14 @@ class AllowedHosts:
         return len(named) == 1 and self.allows_host(parse_host_header(named[0]))
 
     def allows_host(self, host: str) -> bool:
-        """Return whether a host, without its port, is one of ours."""
+        """Return whether a host without a port is allowed."""
         if self._every or is_loopback(host) or host in self._names:
             return True
         return bool(host) and host.endswith(self._below) if self._below else False
 
 
 def parse_host_header(value: str) -> str:
-    """Return the host in the value of a Host header, in lower case, without its port; empty where
-    there is none.
-    """
+    """Return the host in a Host header, in lower case and without its port; empty: no host."""
     value = value.strip().lower()
     if value.startswith("["):
         address, bracket, port = value[1:].partition("]")

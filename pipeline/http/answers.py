@@ -1,4 +1,4 @@
-"""Answers in JSON."""
+"""JSON responses."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY
 
 
 class JsonResponse(Response):
-    """An answer of dataclasses, mappings, lists and times, written as it is: what we say is not
-    validated again.
-    """
+    """Serializes dataclasses, mappings, lists and times without validation."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """UTF-8, times in UTC."""
+        """Return the JSON in UTF-8, with times in UTC."""
         written = orjson.dumps(content, option=_OPTIONS)
         return (
             orjson.dumps(stringify_versions(orjson.loads(written)))

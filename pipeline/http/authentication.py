@@ -1,6 +1,6 @@
-"""Who asks, and whose data a request is about.
+"""Callers, their scopes, and FastAPI dependencies for authentication.
 
-Both follow from the credential alone, never from what is in the request.
+Only the credential determines caller and tenant, never other parts of a request.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks.
+    """The caller of a request.
 
     Attributes:
-        scopes: what the credential allows; `admin` allows everything.
-        credential: the id of the key, or the subject of the token, for logs and limits; empty where
-            none is needed.
-        principals: on whose behalf it asks, said by the credential itself; None: it says nothing,
-            as a key.
+        tenant_id: of the credential.
+        scopes: of the credential; `admin` includes all.
+        credential: id of the API key, or of the token's subject, for logs and limits; empty if no
+            credential is needed.
+        principals: in the token; None: the credential names none, such as an API key.
     """
 
     tenant_id: TenantId
@@ -45,37 +45,38 @@ class Caller:
 
     @property
     def is_anonymous(self) -> bool:
-        """Return whether it asks without a credential, where none is needed."""
+        """Return whether the request has no credential, because none is needed."""
         return not self.credential
 
     def require(self, *scopes: Scope) -> None:
-        """Go on only with one of these scopes.
+        """Check that the caller has one of these scopes.
+
+        Args:
+            *scopes: at least one.
 
         Raises:
             ForbiddenError: the credential has none of them.
         """
         if not any(map(self.may, scopes)):
-            raise ForbiddenError(
-                f"this credential may not do that: it needs the scope {' or '.join(scopes)}"
-            )
+            raise ForbiddenError(f"this credential lacks a scope: it needs {' or '.join(scopes)}")
 
     def may(self, scope: Scope) -> bool:
-        """Whether it has a scope."""
+        """Return whether the caller has a scope."""
         return scope in self.scopes or "admin" in self.scopes
 
     def reader(self, principals: Collection[str] | None = None) -> Reader:
-        """For whom it reads.
+        """Return the reader for a request of this caller.
 
         Args:
-            principals: on whose behalf the request says that it asks; None: it does not say.
+            principals: in the request; None: the request names none.
 
         Raises:
-            ForbiddenError: it says so, and the credential may not.
+            ForbiddenError: the request names principals, and the credential does not permit it.
         """
         if principals is not None:
             if self.principals is not None:
                 raise ForbiddenError(
-                    "a token says itself on whose behalf it asks: leave `principals` out"
+                    "the token determines the principals: remove `principals` from the request"
                 )
             self.require("act_as")
             return Reader(self.tenant_id, frozenset(principals))
@@ -84,8 +85,8 @@ class Caller:
         )
 
     def status_reader(self, reader: Reader) -> Reader:
-        """For whom it asks what became of a change: whoever may write any document is told of
-        each; others of what they may read.
+        """Return the reader for the state of a change: callers that may write all documents see
+        every change, others only those of readable documents.
         """
         return (
             Reader(self.tenant_id)
@@ -95,53 +96,64 @@ class Caller:
 
 
 class Authenticator(Protocol):
-    """Resolves who asks."""
+    """Authenticates callers."""
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Who asks.
+        """Return the caller of a request.
+
+        Args:
+            headers: of the request.
 
         Raises:
-            HTTPException: 401, the credential is not known; 429, it asks too often.
+            HTTPException: 401, the credential is invalid; 429, too many requests.
             TenantRequiredError: there is no credential, and one is needed.
         """
         ...
 
     def was_open_to(self, headers: Headers) -> bool:
-        """Return whether a request without a credential, as these headers say, was answered when
-        that was last found out; nothing is asked.
+        """Return whether a request without a credential was last accepted, from cached state only.
+
+        Args:
+            headers: of the request.
         """
         ...
 
 
 class SingleTenantAuthenticator:
-    """A service with one tenant and no keys: nobody needs one, and whoever gives one gives a wrong
-    one.
+    """Authenticator of a service with one tenant and no keys: it needs no credential, and rejects
+    any.
+
+    Args:
+        tenant_id: of all callers.
     """
 
     def __init__(self, tenant_id: TenantId = DEFAULT_TENANT) -> None:
         self._caller = Caller(tenant_id)
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Of the one tenant; see `Tenancy`.
+        """Return a caller of the tenant; see `Authenticator`.
+
+        Args:
+            headers: of the request.
 
         Raises:
-            HTTPException: 429: the caller asks too often.
+            HTTPException: 401, the request has a credential.
         """
         if headers.get("authorization", "").strip() or headers.get("x-api-key", "").strip():
             raise HTTPException(
                 401,
-                "this key is not known: this service has no keys, ask without one",
+                "the API key is invalid: this service has no keys; send requests without one",
                 {"WWW-Authenticate": "Bearer"},
             )
         return self._caller
 
     def was_open_to(self, headers: Headers) -> bool:
-        """Always; see `Tenancy`."""
+        """Return True; see `Authenticator`."""
         return True
 
 
 class _Services(Protocol):
-    """What `app.state.services` has for this."""
+    """The parts of `app.state.services` that authentication uses."""
 
     @property
     def tenancy(self) -> Authenticator: ...
@@ -154,12 +166,16 @@ class _Services(Protocol):
 
 
 def require_scope(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
-    """Who asks, having one of these scopes, and being let in; the edge lets go of it at the end of
-    the request.
+    """Return a FastAPI dependency that authenticates and admits a caller with one of these scopes.
+
+    `RequestMiddleware` releases the admission at the end of the request.
+
+    Args:
+        *scopes: at least one.
     """
 
     async def caller(request: Request) -> Caller:
-        if hasattr(request.state, "caller"):  # before the body was read
+        if hasattr(request.state, "caller"):  # authenticated before the body was read
             known = cast(Caller, request.state.caller)
             known.require(*scopes)
             return known
@@ -180,8 +196,8 @@ def require_scope(*scopes: Scope) -> Callable[[Request], Awaitable[Caller]]:
 
 
 def authentication_of(route: Dependant) -> Callable[[Request], Awaitable[Caller]] | None:
-    """Return what `needs` made for a route, so that it can be asked before the body is read; None
-    for a route that needs no caller.
+    """Return the dependency that `require_scope` created for a route, so that it can run before the
+    body is read; None: the route needs no caller.
     """
     for each in route.dependencies:
         if each.call in _AUTHENTICATION_DEPENDENCIES:
@@ -194,40 +210,45 @@ def authentication_of(route: Dependant) -> Callable[[Request], Awaitable[Caller]
 _AUTHENTICATION_DEPENDENCIES: set[Any] = set()
 
 
-_TURN_S = 10.0  # that a request waits for its tenant's share
+_TURN_S = 10.0  # maximum wait of a request for its tenant's share
 
 
 class Admission(Protocol):
-    """A request that was let in.
+    """An admitted request.
 
     Attributes:
-        headers: for the answer.
+        headers: for the response.
     """
 
     @property
-    def headers(self) -> Mapping[str, str]: ...
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers for the response."""
+        ...
 
     def release(self) -> None:
-        """The request has ended."""
+        """Record the end of the request."""
         ...
 
 
 class RequestLimiter(Protocol):
-    """Decides whether a caller may ask now."""
+    """Limits the requests of callers."""
 
     async def admit(self, caller: Caller) -> Admission | None:
-        """Let a request in; None where nothing is limited.
+        """Admit a request; None: nothing is limited.
+
+        Args:
+            caller: of the request.
 
         Raises:
-            HTTPException: 429, too many, with the time after which it is worth asking again.
-            OutageError: what is counted is not to be had.
+            HTTPException: 429, too many requests, with `Retry-After`.
+            OutageError: the counters are unavailable.
         """
         ...
 
 
 class UnlimitedRequests:
-    """Nothing is limited."""
+    """Limits nothing."""
 
     async def admit(self, caller: Caller) -> Admission | None:
-        """Let everything in."""
+        """Admit every request."""
         return None

@@ -1,9 +1,9 @@
-"""Request bodies: JSON read strictly, up to a limit.
+"""Request bodies: strict JSON up to a size limit.
 
-Strictly: UTF-8, no NaN, no lone surrogates, no nesting that could exhaust the stack; anything else
-is no JSON (422). A body must say that it is JSON (415): a web page cannot make a browser send such
-a one to another site without asking that site first. It comes as it is, and not compressed (415):
-how much a few bytes become is known only once they are unpacked.
+Strict: UTF-8, no NaN, no lone surrogates, no nesting that could exhaust the stack; otherwise 422.
+The Content-Type must be JSON (415), because browsers send other types across sites without a CORS
+preflight. Compressed bodies are rejected (415), because their size is unknown until they are
+decompressed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,20 @@ from livedex.pipeline.runtime.tenant_shares import in_thread
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_INLINE_PARSE_BYTES = 256 * 1024
-"""Larger bodies are parsed beside the loop."""
+"""Larger bodies are parsed in a thread."""
 _MOST_VALUES = 50_000
 _MOST_ITEMS = 4_096
 
 
 async def read_limited(request: Request, most_bytes: int) -> bytes:
-    """The whole body of a request.
+    """Return the whole body of a request.
+
+    Args:
+        request: to read.
+        most_bytes: maximum size.
 
     Raises:
-        HTTPException: 413, more than `most_bytes`; the rest is not read.
+        BodyTooLargeError: the body is larger; the rest is not read.
     """
     parts: list[bytes] = []
     size = content_length(request) or 0
@@ -45,73 +49,85 @@ async def read_limited(request: Request, most_bytes: int) -> bytes:
                 break
             parts.append(part)
     if size > most_bytes:
-        raise body_too_large(most_bytes)
+        raise BodyTooLargeError(most_bytes)
     return b"".join(parts)
 
 
-def body_too_large(most_bytes: int) -> HTTPException:
-    """Return the refusal of a body above a limit."""
-    return HTTPException(413, f"a body has at most {most_bytes} bytes here: send less at once")
+class BodyTooLargeError(HTTPException):
+    """A body above a limit (HTTP 413).
+
+    Args:
+        most_bytes: the limit.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(413, f"a body may have at most {most_bytes} bytes: send less at once")
 
 
 def content_length(request: Request) -> int | None:
-    """How long a body says it is; None where it does not, or says nonsense."""
+    """Return the Content-Length of a request; None: missing or invalid."""
     said = request.headers.get("content-length", "")
     return int(said) if said.isascii() and said.isdigit() and len(said) < 20 else None
 
 
 def media_type(request: Request) -> str:
-    """What the body says it is, without parameters, in lower case."""
+    """Return the media type of a body, without parameters and in lower case."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def is_json(media: str) -> bool:
-    """Whether a media type is JSON, or something written in it."""
+    """Return whether a media type is JSON or based on it (`+json`)."""
     return media == "application/json" or (
         media.startswith("application/") and media.endswith("+json")
     )
 
 
 def require_json(request: Request) -> None:
-    """Go on only with a body that says it is JSON.
+    """Check that the Content-Type is JSON.
+
+    Args:
+        request: to check.
 
     Raises:
-        HTTPException: 415, it does not.
+        HTTPException: 415, it is not.
     """
     if not is_json(media_type(request)):
-        raise HTTPException(415, "a body is JSON and says so: send Content-Type: application/json")
+        raise HTTPException(415, "the body must be JSON: send Content-Type: application/json")
 
 
 def require_uncompressed(request: Request) -> None:
-    """Go on only with a body that is sent as it is.
+    """Check that the body is not compressed.
+
+    Args:
+        request: to check.
 
     Raises:
-        HTTPException: 415, it is compressed, or says so.
+        HTTPException: 415, the request has a Content-Encoding.
     """
     said = ",".join(request.headers.getlist("content-encoding"))
     if any(coding.strip().lower() not in ("", "identity") for coding in said.split(",")):
         raise HTTPException(
             415,
-            "a body is not compressed here: send it as it is, without Content-Encoding",
+            "compressed bodies are not supported: send the body without Content-Encoding",
             headers={"Accept-Encoding": "identity"},
         )
 
 
 class StrictRequest(Request):
-    """A request whose body is bounded, and whose JSON is read strictly."""
+    """A request with a size limit and strict JSON."""
 
     async def body(self) -> bytes:
-        """The whole body; see `read_bounded`."""
+        """Return the whole body; see `read_limited`."""
         if not hasattr(self, "_body"):
             self._body = await read_limited(self, MAX_BODY_BYTES)
         return self._body
 
     async def json(self) -> Any:
-        """The body's value.
+        """Return the JSON value of the body.
 
         Raises:
-            json.JSONDecodeError: it is none.
-            HTTPException: 422, it holds more values than any request needs.
+            json.JSONDecodeError: it is not valid JSON.
+            HTTPException: 422, it has too many values.
         """
         raw = await self.body()
         return (
@@ -122,14 +138,17 @@ class StrictRequest(Request):
 
 
 def parse_limited_json(raw: bytes) -> Any:
-    """Return the value of a body, also behind a byte-order mark.
+    """Return the JSON value of a body; a byte-order mark is ignored.
+
+    Args:
+        raw: the body.
 
     Raises:
-        json.JSONDecodeError: it is none.
-        HTTPException: 422, it holds more values than any request needs.
+        json.JSONDecodeError: it is not valid JSON.
+        HTTPException: 422, it has too many values.
     """
     why = (
-        f"a body holds at most {_MOST_VALUES} values here"
+        f"a body may have at most {_MOST_VALUES} values"
         if exceeds_value_limit(raw, _MOST_VALUES)
         else None
     )
@@ -143,7 +162,7 @@ class StrictRoute(APIRoute):
     """A route that authenticates before it reads the body, and then reads it strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, given a `StrictRequest`."""
+        """Return the handler, called with a `StrictRequest`."""
         handle = super().get_route_handler()
 
         check = authentication_of(self.dependant)

@@ -1,6 +1,6 @@
-"""How much is let in at once: requests, and the bytes of their bodies.
+"""Limits concurrent requests and the memory for their bodies.
 
-Whoever finds no room waits for a moment and is then asked to come again.
+A request without a free slot waits briefly, and then gets 503 with `Retry-After`.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from livedex.pipeline.errors import RetryableError
-from livedex.pipeline.http.bodies import body_too_large, content_length, require_uncompressed
+from livedex.pipeline.http.bodies import BodyTooLargeError, content_length, require_uncompressed
 from livedex.pipeline.http.body_spool import BodySpool, SpooledBody
 
 WAIT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 60.0
 MAX_IN_MEMORY_BYTES = 256 * 1024
-"""Of a body that is still coming; what is larger waits on disk until it is whole."""
+"""In-memory part of an incomplete body; larger bodies are spooled to disk until they are
+complete.
+"""
 
 
 class BodyBudget:
-    """Room for bodies in memory. What is larger than `MAX_IN_MEMORY_BYTES` waits on disk until it
-    is whole.
+    """Limits the memory for request bodies. Bodies larger than `kept_bytes` are spooled to disk
+    until they are complete.
 
     Args:
-        requests: at once, >= 1.
-        room_bytes: of the beginnings of all bodies together, half of them of one owner; twice
-            `kept_bytes` must fit.
-        large_bytes: of large bodies that are in memory at once; the largest that is allowed must
-            fit.
-        read_s: the longest that a body may take to come; None: `READ_TIMEOUT_S`.
+        requests: maximum number of concurrent requests, >= 1.
+        room_bytes: memory for the beginnings of all bodies, at least twice `kept_bytes`; one owner
+            may use half of it.
+        large_bytes: memory for complete large bodies, at least the maximum size of a body.
+        read_s: maximum seconds to receive a body; None: `READ_TIMEOUT_S`.
+        kept_bytes: in-memory part of an incomplete body.
     """
 
     def __init__(
@@ -57,17 +59,21 @@ class BodyBudget:
 
     @asynccontextmanager
     async def body(self, request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-        """The body of a request, which has its room for as long as the block lasts. Room is taken
-        as bytes arrive: what is only announced takes none.
+        """Read the body of a request, and reserve its memory until the end of the block. Memory is
+        reserved as bytes arrive, not for the announced size.
+
+        Args:
+            request: to read.
+            most_bytes: maximum size.
 
         Raises:
-            HTTPException: 413, the body is larger than `most_bytes`; 408, it took longer than
-            `read_s` to come; 415, it is compressed.
-            RetryableError: too much is under way.
+            BodyTooLargeError: the body is larger than `most_bytes`.
+            HTTPException: 408, the body took longer than `read_s`; 415, it is compressed.
+            RetryableError: the memory is in use by other requests.
         """
         require_uncompressed(request)
         if (content_length(request) or 0) > most_bytes:
-            raise body_too_large(most_bytes)
+            raise BodyTooLargeError(most_bytes)
         owner = _owner(request)
         async with AsyncExitStack() as held:
             place = await held.enter_async_context(AsyncExitStack())
@@ -76,7 +82,8 @@ class BodyBudget:
                     begun, large, size = await self._arrived(request, most_bytes, owner, place)
             except TimeoutError as exc:
                 raise HTTPException(
-                    408, f"the body did not come within {self._read_s:.0f} s: send less at once"
+                    408,
+                    f"the body did not arrive within {self._read_s:.0f} s: send less at once",
                 ) from exc
             if large is not None:
                 await held.enter_async_context(self._large.turn(size))
@@ -90,13 +97,17 @@ class BodyBudget:
     async def _arrived(
         self, request: Request, most_bytes: int, owner: str, place: AsyncExitStack
     ) -> tuple[bytes, SpooledBody | None, int]:
-        """The body, or where on disk it is, and its size."""
+        """Return the body, or its spool file, and its size.
+
+        Raises:
+            BodyTooLargeError: the body is larger than `most_bytes`.
+        """
         begun, large, size = bytearray(), None, 0
         room = await place.enter_async_context(AsyncExitStack())
         async for part in request.stream():
             size += len(part)
             if size > most_bytes:
-                raise body_too_large(most_bytes)
+                raise BodyTooLargeError(most_bytes)
             if large is None:
                 await self._wait(partial(self._fits, owner, len(part)))
                 self._take(owner, len(part))
@@ -130,7 +141,7 @@ class BodyBudget:
             self._left.notify_all()
 
     def _fits(self, owner: str, size: int) -> bool:
-        """Whether there is room for a part; one owner leaves half of it to others."""
+        """Return whether memory is free for a part; one owner may use half of the memory."""
         return self._taken + size <= self._room and self._of_owner[owner] + size <= self._room // 2
 
     async def _wait(self, is_free: Callable[[], bool]) -> None:
@@ -140,11 +151,11 @@ class BodyBudget:
             async with asyncio.timeout(WAIT_TIMEOUT_S), self._left:
                 await self._left.wait_for(is_free)
         except TimeoutError as exc:
-            raise RetryableError("too many requests are under way", retry_after_s=2) from exc
+            raise RetryableError("too many concurrent requests", retry_after_s=2) from exc
 
 
 def _owner(request: Request) -> str:
-    """Whose body it is: the tenant's, or of the address that sent it where nobody is known yet."""
+    """Return the owner of a body: the tenant, or the client's address before authentication."""
     caller = getattr(request.state, "caller", None)
     return (
         f"tenant {caller.tenant_id}"

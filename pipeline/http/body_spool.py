@@ -1,6 +1,4 @@
-"""Bodies that are large: they wait on disk until they are whole, and are in memory one after the
-other.
-"""
+"""Spools large bodies to disk until they are complete, and limits how many are in memory."""
 
 from __future__ import annotations
 
@@ -16,16 +14,17 @@ from livedex.pipeline.errors import RetryableError
 
 SPOOL_TIMEOUT_S = 20.0
 MAX_SPOOLED_BODIES = 16
-# where /tmp is memory, as it often is in containers, this is not; a file in it has no name
+# on disk even if /tmp is in memory, as often in containers; the files have no names
 _ON_DISK = "/var/tmp"
+_TOO_MANY_BODIES = "too many large bodies at once"
 
 
 class BodySpool:
-    """Places on disk for bodies that arrive, and turns in memory for those that are whole.
+    """Limits the spool files of incomplete bodies, and the memory for complete ones.
 
     Args:
-        room_bytes: of the bodies that are in memory at once; the largest must fit.
-        places: for bodies that arrive or wait, half of them for one owner, >= 2.
+        room_bytes: memory for complete bodies, at least the maximum size of a body.
+        places: maximum number of spool files, >= 2; one owner may use half of them.
     """
 
     def __init__(self, room_bytes: int, places: int = MAX_SPOOLED_BODIES) -> None:
@@ -36,23 +35,26 @@ class BodySpool:
 
     @asynccontextmanager
     async def place(self, owner: str) -> AsyncIterator[SpooledBody]:
-        """Hold a place on disk for as long as the block lasts.
+        """Open a spool file, and delete it at the end of the block.
+
+        Args:
+            owner: of the body.
 
         Raises:
-            RetryableError: too many are taken, or the disk takes nothing.
+            RetryableError: too many spool files exist, or the file cannot be created.
         """
         try:
             async with asyncio.timeout(SPOOL_TIMEOUT_S), self._left:
                 await self._left.wait_for(lambda: self._has_place(owner))
         except TimeoutError as exc:
-            raise RetryableError("too many large bodies are under way", retry_after_s=5) from exc
+            raise RetryableError(_TOO_MANY_BODIES, retry_after_s=5) from exc
         self._arriving[owner] += 1
         try:
             with _file() as file:
                 yield SpooledBody(file)
         except OSError as exc:
             raise RetryableError(
-                f"a large body cannot be kept on disk: {exc.strerror or type(exc).__name__}",
+                f"a large body cannot be spooled: {exc.strerror or type(exc).__name__}",
                 retry_after_s=5,
             ) from exc
         finally:
@@ -64,11 +66,13 @@ class BodySpool:
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
-        """Hold this many bytes of the memory for as long as the block lasts, in the order of
-        asking.
+        """Reserve memory until the end of the block, in the order of the calls.
+
+        Args:
+            size: bytes.
 
         Raises:
-            RetryableError: others took too long.
+            RetryableError: the memory did not become free in time.
         """
         if self._line or size > self._room:
             await self._wait(size)
@@ -95,13 +99,11 @@ class BodySpool:
         except BaseException as exc:
             if mine in self._line:
                 self._line.remove(mine)
-            elif mine[1].done() and not mine[1].cancelled():  # it was given, and nobody will use it
+            elif mine[1].done() and not mine[1].cancelled():  # granted, but the waiter is cancelled
                 self._room += size
             self._wake()
             if isinstance(exc, TimeoutError):
-                raise RetryableError(
-                    "too many large bodies are under way", retry_after_s=5
-                ) from exc
+                raise RetryableError(_TOO_MANY_BODIES, retry_after_s=5) from exc
             raise
 
     def _wake(self) -> None:
@@ -113,7 +115,7 @@ class BodySpool:
 
 
 class SpooledBody:
-    """What has come of a body, on disk; each call is made beside the loop."""
+    """The received part of a body on disk; file operations run in a thread."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -123,7 +125,7 @@ class SpooledBody:
         await asyncio.to_thread(self._file.write, part)
 
     async def whole(self) -> bytes:
-        """Read all of it."""
+        """Return the complete body."""
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> bytes:
@@ -132,9 +134,7 @@ class SpooledBody:
 
 
 def _file() -> IO[bytes]:
-    """A file without a name: where the surroundings say, else on a disk, else wherever temporary
-    files are.
-    """
+    """Open an unnamed file in `TMPDIR`, else in /var/tmp, else in the default temporary folder."""
     is_said = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     place = (
         _ON_DISK

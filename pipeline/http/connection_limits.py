@@ -1,9 +1,9 @@
-"""The bounds on connections to the API: how many there are, and how long and how large each part of
-a request may be.
+"""Limits on connections to the API: their number, and the size and duration of each part of a
+request.
 
-Nobody is known before a request is read, so these hold for everybody. Where there is no room, the
-connection that waits the longest for its client is closed for the new one, so that the service
-stays reachable however many are held open.
+The limits apply to all clients, because clients are unknown before their request is read. If the
+maximum number is reached, the connection that has waited longest for its client is closed for a new
+one, so that idle connections cannot block the service.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADER_TIMEOUT_S = 10.0
 BODY_GRACE_S = 10.0
 MIN_BODY_BYTES_PER_S = 32_768
 UNREAD_BODY_S = 5.0
-# longer than clients and proxies keep a connection: what is sent while we close it gets no answer
+# longer than the idle timeouts of clients and proxies, or a request sent during the close is lost
 AUTHENTICATED_IDLE_TIMEOUT_S = 75.0
 ANONYMOUS_IDLE_TIMEOUT_S = 10.0
 STALLED_RESPONSE_TIMEOUT_S = 30.0
@@ -35,11 +35,11 @@ _TICK_S = 1.0
 
 
 class ClientConnection(Protocol):
-    """A connection that is held open.
+    """An open connection.
 
     Attributes:
-        phase: what it waits for; everything but `answer` waits for the client.
-        since: when that began, by the loop's clock.
+        phase: all phases but `answer` wait for the client.
+        since: start of the phase, by the loop's clock.
         address: of the client.
     """
 
@@ -48,18 +48,16 @@ class ClientConnection(Protocol):
     address: str
 
     def overdue(self, now: float) -> bool:
-        """Return whether its client took too long."""
+        """Return whether the client exceeded the time limit of the phase."""
         ...
 
     def end(self) -> None:
-        """Answer that it took too long, where that makes sense, and close."""
+        """Send a timeout response if a request has begun, and close."""
         ...
 
 
 def connection_limit() -> int:
-    """Return how many connections fit the limit on open files, beside what is open already and
-    what else may be opened.
-    """
+    """Return the maximum number of connections that the limit on open files permits."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
@@ -74,8 +72,8 @@ class ConnectionLimiter:
     """Counts connections, and ends those whose clients take too long.
 
     Args:
-        most: connections at once; half of them from one address, except from loopback, where
-            proxies are.
+        most: maximum number of connections; one address may use half of them, except loopback,
+            which proxies use.
     """
 
     def __init__(self, most: int) -> None:
@@ -88,8 +86,8 @@ class ConnectionLimiter:
         return len(self._held)
 
     def enter(self, connection: ClientConnection) -> bool:
-        """Count a new connection, making room for it where need be; return False where there is
-        none.
+        """Count a new connection, closing another one if necessary; return False if none can be
+        closed.
         """
         of_address = self._addresses.get(connection.address, 0)
         if of_address >= max(1, self.most // 2) and not _is_near(connection.address):
@@ -104,7 +102,7 @@ class ConnectionLimiter:
         return True
 
     def leave(self, connection: ClientConnection) -> None:
-        """Forget a connection; one that was never counted changes nothing."""
+        """Stop counting a connection; unknown ones are ignored."""
         if connection not in self._held:
             return
         del self._held[connection]
@@ -115,7 +113,7 @@ class ConnectionLimiter:
             del self._addresses[connection.address]
 
     def _make_room(self, address: str | None = None) -> bool:
-        """End the connection that has waited the longest for its client."""
+        """End the connection that has waited longest for its client."""
         waiting = [
             each
             for each in self._held
@@ -141,4 +139,4 @@ def _is_near(address: str) -> bool:
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
-        return True  # a socket of this machine
+        return True  # a Unix socket

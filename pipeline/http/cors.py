@@ -1,4 +1,4 @@
-"""Web pages of other origins that may call the API, named one by one; none by default."""
+"""CORS for the configured origins; none by default."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _ASKED = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
 
 
 class Cors(CORSMiddleware):
-    """Lets pages of these origins read answers. Credentials are keys in headers, never cookies.
+    """Permits pages of some origins to read responses. Credentials are headers, never cookies.
 
     Args:
+        app: the next ASGI app.
         origins: as browsers send them.
     """
 
@@ -42,9 +43,7 @@ class Cors(CORSMiddleware):
         )
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """Answer what a browser asks before a request: 204 with what is allowed, or 403 with why
-        not and nothing allowed.
-        """
+        """Return the response to a preflight request: 204, or 403 with the reason."""
         answer = super().preflight_response(request_headers)
         if answer.status_code == 200:
             allowed = {
@@ -55,10 +54,9 @@ class Cors(CORSMiddleware):
             return Response(status_code=204, headers={**allowed, _VARY: _ASKED})
         origin = request_headers["origin"]
         why = (
-            "pages of this origin may not call this service: LIVEDEX_CORS_ORIGINS lists "
-            f"those that may, and {origin} is none"
+            f"pages of this origin may not call this service: add {origin} to LIVEDEX_CORS_ORIGINS"
             if not self.is_allowed_origin(origin)
-            else f"pages may send {', '.join(_METHODS)}, with the headers "
-            f"{', '.join(_SENT)}, and ask for no more"
+            else f"pages may only use the methods {', '.join(_METHODS)} and the headers "
+            f"{', '.join(_SENT)}"
         )
         return problem_response(403, why, headers={_VARY: _ASKED})

@@ -1,4 +1,4 @@
-"""Name the field that was probably meant where a body has one that there is not."""
+"""Suggestions for unknown fields in request bodies."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ _SYNONYMS: Mapping[str, str] = {
     "fields": "include",
     "type": "mode",
 }
-"""What other search services call the fields of ours; counts only where the body has that field."""
+"""Names of other search services for our fields, suggested only if the body has the field."""
 
 _MOST_HINTS = 5
 
 
 def add_field_suggestions(errors: Sequence[Any], request: Request) -> list[Any]:
-    """Return the errors of a body, the first few about unknown fields with the field that was
-    probably meant, or all that there are.
+    """Return the errors of a body; the first few about unknown fields name the probable field, or
+    all known fields.
 
     Args:
-        errors: as pydantic gives them.
-        request: whose description says which fields its body has.
+        errors: of pydantic.
+        request: whose OpenAPI description lists the fields of its body.
     """
     known: list[str] | None = None
     told = []
@@ -84,14 +84,14 @@ def add_field_suggestions(errors: Sequence[Any], request: Request) -> list[Any]:
                 meant = did_you_mean(str(place[0]), known, _SYNONYMS)
                 error = {
                     **error,
-                    "msg": f"no such field{meant or ': it takes ' + ', '.join(sorted(known))}",
+                    "msg": f"unknown field{meant or ': it takes ' + ', '.join(sorted(known))}",
                 }
         told.append(error)
     return told
 
 
 def _fields(request: Request) -> list[str]:
-    """The fields of the JSON body, as the description has them; empty where there is none."""
+    """Return the fields of the JSON body from its OpenAPI description; empty: no description."""
     route = request.scope.get("route")
     described = request.app.openapi()
     operation = (

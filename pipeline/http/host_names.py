@@ -1,7 +1,4 @@
-"""What the settings may say of web pages and host names:
-
-`LIVEDEX_ALLOWED_HOSTS` and `LIVEDEX_CORS_ORIGINS`, separated by commas.
-"""
+"""Parsing of the settings `LIVEDEX_ALLOWED_HOSTS` and `LIVEDEX_CORS_ORIGINS`."""
 
 from __future__ import annotations
 
@@ -17,10 +14,13 @@ _NAME = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
 
 
 def parse_host_names(listed: str) -> tuple[str, ...]:
-    """Return the names of a setting, which separates them by commas.
+    """Return the host names in a comma-separated setting.
+
+    Args:
+        listed: the setting.
 
     Raises:
-        ValueError: one is neither a host name nor an address.
+        ValueError: an entry is neither a host name nor an address.
     """
     names = tuple(name.strip() for name in listed.split(",") if name.strip())
     for name in names:
@@ -30,17 +30,20 @@ def parse_host_names(listed: str) -> tuple[str, ...]:
             and not _is_address(normalize_host(name))
         ):
             raise ValueError(
-                f"{name!r} is no host name: write names or addresses without scheme and "
-                "port, such as search.example.org"
+                f"{name!r} is not a host name: use names or addresses without scheme and port, "
+                "such as search.example.org"
             )
     return names
 
 
 def parse_origins(listed: str) -> tuple[str, ...]:
-    """Return the origins of a setting, which separates them by commas, as browsers send them.
+    """Return the origins in a comma-separated setting, as browsers send them.
+
+    Args:
+        listed: the setting.
 
     Raises:
-        ValueError: one is no origin.
+        ValueError: an entry is not an origin.
     """
     origins = tuple(each.strip() for each in listed.split(",") if each.strip())
     for origin in origins:
@@ -61,19 +64,19 @@ def parse_origins(listed: str) -> tuple[str, ...]:
             or origin != origin.lower()
         ):
             raise ValueError(
-                f"{origin!r} is no origin: write scheme, host and port as browsers send "
-                "them, such as https://app.example.org"
+                f"{origin!r} is not an origin: use scheme, host and port as browsers send them, "
+                "such as https://app.example.org"
             )
         if (parts.scheme, parts.port) in (("http", 80), ("https", 443)):
             raise ValueError(
-                f"{origin!r} names the usual port of its scheme, which browsers leave out: "
-                "leave it out"
+                f"{origin!r} contains the default port of its scheme, which browsers do not send: "
+                "remove the port"
             )
     return origins
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address or name."""
+    """Return whether a host name or address is loopback."""
     try:
         return (
             host == "localhost"
@@ -85,7 +88,7 @@ def is_loopback(host: str) -> bool:
 
 
 def normalize_host(name: str) -> str:
-    """Return a host name or address as names are compared."""
+    """Return a host name or address in canonical form for comparison."""
     return name.strip().lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 

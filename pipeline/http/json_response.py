@@ -1,7 +1,7 @@
-"""Versions as strings in answers, for whoever asks: `Accept: application/json; versions=string`.
+"""Versions as strings in responses, on request: `Accept: application/json; versions=string`.
 
-A version is often a time in nanoseconds, and JavaScript, among others, reads whole numbers above
-2^53 inexactly: 1796031805508796079 becomes ...080.
+A version is often a time in nanoseconds, and JavaScript, among others, loses precision of integers
+above 2^53: 1796031805508796079 becomes ...080.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 _VERSIONS = frozenset({"version", "pending_version"})
 _OPAQUE_FIELDS = frozenset({"metadata", "explain"})
-"""What stands in these is not ours."""
+"""The values of these fields come from users and are not converted."""
 
 _as_strings: ContextVar[bool] = ContextVar("versions_as_strings", default=False)
 
 
 class StringVersionsMiddleware:
-    """Middleware that notes what a request asks for."""
+    """Middleware that records whether a request wants versions as strings."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         accepts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"]
@@ -39,7 +39,7 @@ class StringVersionsMiddleware:
 
 
 def accepts_string_versions(accept: str) -> bool:
-    """Whether a header asks for versions as strings in JSON."""
+    """Return whether an Accept header requests versions as strings."""
     for each in accept.split(","):
         message = Message()
         message["content-type"] = each.strip()
@@ -54,12 +54,12 @@ def accepts_string_versions(accept: str) -> bool:
 
 
 def string_versions_requested() -> bool:
-    """Whether the request that is being answered asks for versions as strings."""
+    """Return whether the current request wants versions as strings."""
     return _as_strings.get()
 
 
 def stringify_versions(value: Any) -> Any:
-    """A value of JSON with its versions as strings; metadata stay as they are."""
+    """Return a JSON value with versions as strings; metadata stays unchanged."""
     if isinstance(value, list):
         return [stringify_versions(each) for each in value]
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Bodies of kind multipart/form-data, taken apart within bounds.
+"""A parser for multipart/form-data with size limits.
 
 Source: RFC 7578; RFC 2046, section 5.1.
 """
@@ -20,8 +20,9 @@ class Part:
 
     Attributes:
         name: of its field.
-        filename: None where it is no file.
-        media: what it says it is, without parameters, in lower case; '' where it does not.
+        content: of the part.
+        filename: None: it is not a file.
+        media: its media type, without parameters and in lower case; '' if missing.
     """
 
     name: str
@@ -31,11 +32,13 @@ class Part:
 
 
 def parse_boundary(content_type: str) -> bytes:
-    """What the parts of a body stand between.
+    """Return the boundary in a Content-Type header.
+
+    Args:
+        content_type: the header.
 
     Raises:
-        RequestValidationError: the header does not say.
-        InvalidFieldError: a field has the wrong type; the error names it.
+        InvalidFieldError: the boundary is missing.
     """
     found = _parameters(content_type, "content-type").get("boundary", "")
     if not 1 <= len(found) <= 70 or not found.isascii():
@@ -44,17 +47,20 @@ def parse_boundary(content_type: str) -> bytes:
 
 
 def parse_parts(body: bytes, boundary: bytes) -> list[Part]:
-    """The parts of a body, in their order.
+    """Return the parts of a body in order.
+
+    Args:
+        body: of the request.
+        boundary: from the Content-Type.
 
     Raises:
-        RequestValidationError: it is no form, or has too many parts.
-        InvalidFieldError: a field has the wrong type; the error names it.
+        InvalidFieldError: the body is not a form, or has too many parts.
     """
     pieces = (b"\r\n" + body).split(b"\r\n--" + boundary)
     if len(pieces) < 3 or not pieces[-1].startswith(b"--"):
-        raise InvalidFieldError(("body",), "it is no multipart/form-data: its end is missing")
+        raise InvalidFieldError(("body",), "invalid multipart/form-data: the end is missing")
     if len(pieces) - 2 > MAX_PARTS:
-        raise InvalidFieldError(("body",), f"a form has at most {MAX_PARTS} parts")
+        raise InvalidFieldError(("body",), f"a form may have at most {MAX_PARTS} parts")
     return [_part(piece) for piece in pieces[1:-1]]
 
 
@@ -62,7 +68,7 @@ def _part(piece: bytes) -> Part:
     head, blank, content = piece.partition(b"\r\n\r\n")
     if not blank or len(head) > _MOST_HEADER_BYTES:
         raise InvalidFieldError(
-            ("body",), "a part of the form has no end of its headers, or too many of them"
+            ("body",), "the headers of a part of the form are incomplete or too long"
         )
     headers: dict[str, str] = {}
     for line in head.split(b"\r\n"):

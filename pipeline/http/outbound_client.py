@@ -1,9 +1,9 @@
-"""Make HTTP clients that honour the environment's proxies and certificates, and name the variable
-that is wrong.
+"""HTTP clients that use the proxies and certificates of the environment; errors name the wrong
+variable.
 
-Each client talks to one server, so its proxy is decided once. Source of the rules: curl's manual,
-"ENVIRONMENT": `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in capital or small letters,
-small ones first. A server on this machine is reached without a proxy.
+Each client talks to one server, so its proxy is chosen once. Source of the rules: curl's manual,
+"ENVIRONMENT": `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in upper or lower
+case; lower case takes precedence. Servers on this machine are reached without a proxy.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def open_http_client(url: str, **options: Any) -> httpx.AsyncClient:
     """Return a client for one server.
 
     Args:
-        url: that it asks.
-        options: as of `httpx.AsyncClient`.
+        url: of the server.
+        **options: of `httpx.AsyncClient`.
 
     Raises:
-        ConfigError: a variable of the environment is wrong; the message names it.
+        ConfigError: an environment variable is invalid; the message names it.
     """
     trust: ssl.SSLContext | bool = (
         trusted_certificates() if url.lower().startswith("https:") else True
@@ -40,11 +40,13 @@ def open_http_client(url: str, **options: Any) -> httpx.AsyncClient:
 
 
 def check_http_environment(url: str) -> None:
-    """Find out before anything is started whether a server can be reached as the environment has
-    it.
+    """Check the environment variables for requests to a server, without a request.
+
+    Args:
+        url: of the server.
 
     Raises:
-        ConfigError: a variable of the environment is wrong; the message names it.
+        ConfigError: an environment variable is invalid; the message names it.
     """
     proxy_for(url)
     if url.lower().startswith("https:"):
@@ -52,26 +54,25 @@ def check_http_environment(url: str) -> None:
 
 
 def check_certificates() -> None:
-    """Find out before anything is started whether the certificates are there that the environment
-    names.
+    """Check that the certificates in the environment variables exist.
 
     Raises:
-        ConfigError: they are not; the message names the variable.
+        ConfigError: they do not; the message names the variable.
     """
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
         trusted_certificates()
 
 
 def proxy_for(url: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """Return the URL of the proxy that a server is reached through, or None.
+    """Return the URL of the proxy for a server; None: no proxy.
 
     Args:
         url: of the server.
-        environment: default: the process's.
+        environment: default: that of the process.
 
     Raises:
-        ConfigError: the variable that applies holds no URL of a proxy; the message names it,
-        without credentials.
+        ConfigError: the applicable variable is not a valid proxy URL; the message names the
+            variable and shows no credentials.
     """
     values = os.environ if environment is None else environment
     target = httpx.URL(url)
@@ -85,14 +86,13 @@ def proxy_for(url: str, environment: Mapping[str, str] | None = None) -> str | N
 
 def trusted_certificates(environment: Mapping[str, str] | None = None) -> ssl.SSLContext:
     """Return a TLS context that trusts the certificates of `SSL_CERT_FILE` or `SSL_CERT_DIR`, or
-    those that come with the packages.
+    those of the package certifi.
 
     Args:
-        environment: default: the process's.
+        environment: default: that of the process.
 
     Raises:
-        ConfigError: the file or folder that a variable names is not there, or holds no
-        certificates.
+        ConfigError: the file or folder in a variable does not exist, or has no certificates.
     """
     values = os.environ if environment is None else environment
     if name := values.get("SSL_CERT_FILE"):
@@ -124,21 +124,20 @@ def _checked(name: str, proxy: str) -> str:
         port = url.port
     except (httpx.InvalidURL, UnicodeError, ValueError):
         raise ConfigError(
-            f"{name} is no URL of a proxy (given: {mask_credentials(proxy)[:200]!r}): write "
+            f"{name} is not a proxy URL (got {mask_credentials(proxy)[:200]!r}): use "
             "http://HOST:PORT, or unset it"
         ) from None
     if url.scheme not in _SCHEMES or not url.host or not 0 < (port or 80) < 65_536:
         raise ConfigError(
-            f"{name} is no URL of a proxy that can be used (given: "
-            f"{mask_credentials(proxy)[:200]!r}): write http://, https:// or socks5:// and "
-            "HOST:PORT, or unset it"
+            f"{name} is not a supported proxy URL (got {mask_credentials(proxy)[:200]!r}): use "
+            "http://, https:// or socks5:// and HOST:PORT, or unset it"
         )
     return str(url)
 
 
 def _is_excepted(target: httpx.URL, exceptions: str) -> bool:
-    """Whether NO_PROXY names a host: by its name, a domain it is in, its address, a network, or
-    `*`; a port bounds an entry to it.
+    """Return whether NO_PROXY contains a host: its name, a domain, its address, a network, or `*`.
+    An entry with a port applies to that port only.
     """
     host = target.host.strip("[]").lower().rstrip(".")
     port = target.port or (443 if target.scheme == "https" else 80)
@@ -169,8 +168,8 @@ def _loaded(variable: str, name: str, *, is_file: bool) -> ssl.SSLContext:
     place = Path(name)
     if not (place.is_file() if is_file else place.is_dir()):
         raise ConfigError(
-            f"{variable} names a {'file' if is_file else 'folder'} that is not there "
-            f"({name}): correct or unset it"
+            f"{variable}: the {'file' if is_file else 'folder'} {name} does not exist: correct or "
+            "unset it"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
@@ -179,7 +178,7 @@ def _loaded(variable: str, name: str, *, is_file: bool) -> ssl.SSLContext:
         )
     except (OSError, ssl.SSLError) as exc:
         raise ConfigError(
-            f"{variable} names a {'file' if is_file else 'folder'} without certificates "
-            f"({name}): correct or unset it"
+            f"{variable}: the {'file' if is_file else 'folder'} {name} has no certificates: "
+            "correct or unset it"
         ) from exc
     return context

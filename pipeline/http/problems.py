@@ -1,8 +1,6 @@
-"""Every refusal as RFC 9457 problem details, and the one place where a kind of error becomes a
-status.
+"""Error responses as RFC 9457 problem details, and the mapping from errors to HTTP statuses.
 
-Details name what is wrong and what to do; they hold no stack trace and no control character,
-whatever a client sent.
+Details say what is wrong and what to do. They contain no stack traces and no control characters.
 """
 
 from __future__ import annotations
@@ -53,13 +51,14 @@ def problem_response(
     errors: Sequence[Mapping[str, Any]] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """An answer that refuses.
+    """Return an error response.
 
     Args:
-        status: 400..599.
+        status: 400 to 599.
         detail: what is wrong with this request, and what to do.
-        kind: a short name from a closed set; default: the status's own.
-        errors: of a request that fails validation, each with `pointer` and `detail`.
+        kind: a short name from a closed set; default: that of the status.
+        errors: invalid fields, each with `pointer` and `detail`.
+        headers: further headers of the response.
     """
     title = HTTPStatus(status).phrase
     name = kind or title.lower().replace(" ", "-")
@@ -75,16 +74,18 @@ def problem_response(
 
 
 def sanitize_detail(text: str) -> str:
-    """Text of a client fit to be said back: printable, valid Unicode, at most 500 characters."""
+    """Return a client's text for an error message: printable, valid Unicode, at most 500
+    characters.
+    """
     shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:_MAX_DETAIL])
     return shown if len(shown) <= _MAX_DETAIL else shown[:_MAX_DETAIL]
 
 
 def validation_problem(errors: Sequence[Any]) -> Response:
-    """422 for a request that fails validation.
+    """Return the response 422 for a request that fails validation.
 
     Args:
-        errors: as pydantic gives them; only place and message are told, never the value.
+        errors: of pydantic; the response shows path and message, never the value.
     """
     told = [
         {"pointer": _pointer(error["loc"]), "detail": sanitize_detail(str(error["msg"]))}
@@ -93,7 +94,7 @@ def validation_problem(errors: Sequence[Any]) -> Response:
     first = (
         f"{told[0]['pointer'].removeprefix('#/')}: {told[0]['detail']}"
         if told
-        else "the request makes no sense"
+        else "the request is invalid"
     )
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return problem_response(422, first + more, kind="invalid-request", errors=told)
@@ -109,36 +110,43 @@ def _pointer(place: Sequence[str | int]) -> str:
 
 
 def internal_error(request_id: str) -> Response:
-    """500 for what nobody foresaw; the log has the rest under the same id."""
+    """Return the response 500 for an unexpected error; the log has its details by request id."""
     return problem_response(
-        500, f"something went wrong here; the log of the service has it under request {request_id}"
+        500, f"internal error; the log of the service has the details under request {request_id}"
     )
 
 
 _UNAVAILABLE_DETAILS = {
-    "embedder": "the embedder is away: try again later, or search with mode hybrid or "
-    "keyword, which do without it",
-    "blobs": "the storage for large documents is away: try again later",
+    "embedder": "the embedder is unavailable: retry later, or search with mode hybrid or keyword, "
+    "which work without it",
+    "blobs": "the storage for large documents is unavailable: retry later",
 }
 
 
 def problem_for_error(error: LivedexError) -> Response:
-    """The answer that a kind of error gets."""
+    """Return the response for an error.
+
+    Args:
+        error: raised by a route.
+
+    Raises:
+        LivedexError: the error has no HTTP status; it becomes a 500.
+    """
     if isinstance(error, OutageError):
         return _unavailable(
             _UNAVAILABLE_DETAILS.get(
-                error.component, f"the {error.component} is away: try again later"
+                error.component, f"the {error.component} is unavailable: retry later"
             ),
             error.retry_after_s or DEFAULT_RETRY_S,
         )
     if isinstance(error, ReadTimeoutError):
         return _unavailable(
-            f"{error} (LIVEDEX_READ_TIMEOUT_S): ask for less (a narrower `where`, fewer "
+            f"{error} (LIVEDEX_READ_TIMEOUT_S): narrow the request (a narrower `where`, fewer "
             "`candidates`, a smaller `limit`)",
             1.0,
         )
     if isinstance(error, RetryableError):
-        return _unavailable("this did not work just now: try again", error.retry_after_s or 1.0)
+        return _unavailable("temporary failure: retry", error.retry_after_s or 1.0)
     if isinstance(error, NotFoundError):
         return problem_response(404, str(error))
     if isinstance(error, TenantRequiredError):
@@ -163,7 +171,7 @@ def _unavailable(detail: str, retry_after_s: float) -> Response:
 
 
 def add_exception_handlers(app: FastAPI) -> None:
-    """Make the app answer errors with problem details."""
+    """Make the app respond to errors with problem details."""
     app.add_exception_handler(LivedexError, _on_error)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -181,8 +189,8 @@ async def _on_error(request: Request, exc: Exception) -> Response:
 
 
 _DETAILS = {
-    404: "there is nothing at this address: /openapi.json lists what there is",
-    405: "this address does not take this method: /openapi.json lists what it takes",
+    404: "no such path: /openapi.json lists all paths",
+    405: "this path does not support this method: /openapi.json lists its methods",
 }
 
 
@@ -205,7 +213,7 @@ async def _on_http(request: Request, exc: Exception) -> Response:
 
 
 def _methods_here(request: Request) -> str:
-    """Every method that the address of a request takes: one route knows its own alone."""
+    """Return all methods of a path; several routes may share the path."""
     every = [
         *request.app.router.routes,
         *(route for router in request.app.state.routers for route in router.routes),
@@ -229,7 +237,7 @@ async def _on_disconnect(request: Request, exc: Exception) -> Response:
 
 
 class InvalidField(BaseModel):
-    """One thing that is wrong with a request."""
+    """An invalid field of a request."""
 
     pointer: str = Field(description="JSON pointer to the field")
     detail: str
@@ -248,7 +256,7 @@ class Problem(BaseModel):
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may refuse with these statuses."""
+    """Return the `responses` of a route with these error statuses."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {
@@ -260,15 +268,15 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 _SAID = {
-    400: "This is no HTTP that can be read, or its path and query are too long",
-    401: "The key is not known",
-    403: "A tenant is needed, or the credential does not allow it",
-    404: "There is none",
-    409: "It is there already",
-    408: "The body did not come in time",
+    400: "The request is not valid HTTP, or its path and query are too long",
+    401: "The credential is invalid",
+    403: "A credential is needed, or the credential does not permit this",
+    404: "Not found",
+    409: "Already exists, or conflicts with existing data",
+    408: "The body did not arrive in time",
     413: "The body is too large",
-    415: "The body does not say that it is JSON, or it is compressed (Content-Encoding)",
-    422: "The request makes no sense",
-    429: "The credential asks too much at once; see Retry-After",
-    503: "Something needed is away; see Retry-After",
+    415: "The media type is not supported, or the body is compressed (Content-Encoding)",
+    422: "The request is invalid",
+    429: "The credential exceeds its rate limit; see Retry-After",
+    503: "A dependency is unavailable; see Retry-After",
 }

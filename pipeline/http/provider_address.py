@@ -12,31 +12,33 @@ _MAX_PORT = 65_535
 
 
 def parse_provider_url(url: str, *, setting: str, example: str) -> httpx.URL:
-    """Return the URL of a provider without a slash at its end.
+    """Return the URL of a provider without a trailing slash.
 
     Args:
+        url: value of the setting.
         setting: its environment variable, for errors.
         example: a valid URL, for errors.
 
     Raises:
-        ConfigError: it is no URL of http or https, or the proxy settings for it are invalid.
+        ConfigError: it is not an http or https URL, or the proxy settings for it are invalid.
     """
     try:
         found = httpx.URL(url.strip())
         host, port = found.host, found.port
     except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ConfigError(f"{setting} is no URL: give one like {example}") from exc
+        raise ConfigError(f"{setting} is not a URL: use one like {example}") from exc
     if found.scheme not in ("http", "https") or not host or not 0 < (port or 80) <= _MAX_PORT:
-        raise ConfigError(f"{setting} is no URL of http or https: give one like {example}")
+        raise ConfigError(f"{setting} is not an http or https URL: use one like {example}")
     base = found.copy_with(path=found.path.rstrip("/"))
     check_http_environment(str(base))
     return base
 
 
 def parse_provider_key(api_key: SecretStr | None, *, setting: str) -> SecretStr:
-    """Return a key without the line end of a secret file; empty without a key.
+    """Return an API key without the trailing newline of a secret file; empty: no key.
 
     Args:
+        api_key: value of the setting; None: not set.
         setting: its environment variable, for errors.
 
     Raises:
@@ -45,7 +47,7 @@ def parse_provider_key(api_key: SecretStr | None, *, setting: str) -> SecretStr:
     key = "" if api_key is None else api_key.get_secret_value().strip()
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(
-            f"{setting} holds characters that no key has: copy it again, without quotes and line "
-            "ends"
+            f"{setting} contains characters that no key has: copy it again, without quotes and "
+            "line breaks"
         )
     return SecretStr(key)

@@ -1,5 +1,5 @@
-"""The edge of the API: what happens to every request before and after the app, as plain ASGI since
-it is on the path of every search.
+"""ASGI middleware of the API: request ids, security headers, allowed hosts, metrics and unexpected
+errors. It is plain ASGI for speed: every search passes through it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, cast
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livedex.pipeline.http.allowed_hosts import AllowedHosts
@@ -31,29 +32,27 @@ SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
 }
-"""On every answer that does not say otherwise: answers are data of one caller, never a page, never
-to be shown in one.
-"""
+"""Default headers of all responses, which are data of one caller and no pages."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_CLIENT_CLOSED_REQUEST = 499  # no answer was sent; the number is nginx's
+_CLIENT_CLOSED_REQUEST = 499  # no response was sent; nginx uses the same number
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _HOST_NOT_ALLOWED = (
-    "this service is not called by the host name of this request: LIVEDEX_ALLOWED_HOSTS lists "
-    "its names"
+    "the host name of this request is not allowed: use a name in LIVEDEX_ALLOWED_HOSTS, or add it"
 )
 
 
 class RequestMiddleware:
-    """Gives each request an id and each answer its headers, reads paths to the letter, counts
-    requests, and answers unforeseen errors.
+    """Adds request ids and response headers, decodes paths, counts requests, and responds to
+    unexpected errors.
 
-    The id is the caller's `X-Request-ID` if it has at most 128 letters, digits and `._:-`.
-    Nothing in a path is normalised: a document may be called `a//b/../c%2F`.
+    The id is the caller's `X-Request-ID` if it has at most 128 letters, digits and `._:-`. Paths
+    are not normalized: a document may have the id `a//b/../c%2F`.
 
     Args:
-        hosts: names that requests may carry; None: any.
-        metrics: where requests are counted by route; None: nowhere.
+        app: the next ASGI app.
+        hosts: allowed host names; None: any.
+        metrics: counts requests by route; None: nothing is counted.
     """
 
     def __init__(
@@ -71,61 +70,78 @@ class RequestMiddleware:
         request_id = _request_id(Headers(scope=scope))
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        begin, status, routed = time.perf_counter(), 0, scope
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = request_id
-                for name, value in SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
-                for name, value in (
-                    admission.headers if (admission := _admission(state)) else {}
-                ).items():
-                    headers.setdefault(name, value)
-            await send(message)
-
+        sender = _HeaderSender(send, request_id, state)
+        begin, routed = time.perf_counter(), scope
         try:
-            if not decode_path(scope):
-                await problem_response(404, "the path is no UTF-8, so nothing is called so")(
-                    scope, receive, send_with_id
-                )
-            elif (
-                self._hosts is not None
-                and scope["path"] not in _PROBES
-                and not self._hosts.allow(Headers(scope=scope))
-            ):
-                await problem_response(403, _HOST_NOT_ALLOWED)(scope, receive, send_with_id)
+            rejection = self._rejection(scope)
+            if rejection is not None:
+                await rejection(scope, receive, sender)
             else:
                 if scope["method"] == "HEAD":  # the server leaves the body out
                     routed = {**scope, "method": "GET"}
-                call = self._app(routed, receive, send_with_id)
+                call = self._app(routed, receive, sender)
                 await metered(cast(Coroutine[Any, Any, None], call))
         except Exception:
             log.exception("request %s: %s failed", request_id, scope["method"])
-            if status:
+            if sender.status:
                 raise
-            await internal_error(request_id)(scope, receive, send_with_id)
+            await internal_error(request_id)(scope, receive, sender)
         finally:
             if admission := _admission(state):
                 admission.release()
+            took_s = time.perf_counter() - begin
             if self._metrics is not None:
-                took_s = time.perf_counter() - begin
                 self._metrics.count_request(
-                    _route(routed), scope["method"], status or _CLIENT_CLOSED_REQUEST, took_s
-                )
-            if log.isEnabledFor(logging.DEBUG):
-                path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
-                log.debug(
-                    "%s %s %s %d %.1f ms",
-                    request_id,
+                    _route(routed),
                     scope["method"],
-                    path,
-                    status,
-                    (time.perf_counter() - begin) * 1000,
+                    sender.status or _CLIENT_CLOSED_REQUEST,
+                    took_s,
                 )
+            _log_request(scope, request_id, sender.status, took_s)
+
+    def _rejection(self, scope: Scope) -> Response | None:
+        """Decode the path, and return the response to a request that the app must not see."""
+        if not decode_path(scope):
+            return problem_response(404, "the path is not valid UTF-8")
+        if (
+            self._hosts is not None
+            and scope["path"] not in _PROBES
+            and not self._hosts.allow(Headers(scope=scope))
+        ):
+            return problem_response(403, _HOST_NOT_ALLOWED)
+        return None
+
+
+class _HeaderSender:
+    """Sends a response with the headers of all responses.
+
+    Attributes:
+        status: of the response; 0 until it begins.
+    """
+
+    def __init__(self, send: Send, request_id: str, state: dict[str, Any]) -> None:
+        self._send = send
+        self._request_id = request_id
+        self._state = state
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-ID"] = self._request_id
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+            if admission := _admission(self._state):
+                for name, value in admission.headers.items():
+                    headers.setdefault(name, value)
+        await self._send(message)
+
+
+def _log_request(scope: Scope, request_id: str, status: int, took_s: float) -> None:
+    if log.isEnabledFor(logging.DEBUG):
+        path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
+        log.debug("%s %s %s %d %.1f ms", request_id, scope["method"], path, status, took_s * 1000)
 
 
 def _request_id(headers: Headers) -> str:
@@ -134,10 +150,10 @@ def _request_id(headers: Headers) -> str:
 
 
 def _route(scope: Scope) -> str:
-    """Return the name of the route that answered, such as `get_document`; `other` without one."""
+    """Return the name of the matched route, such as `get_document`; `other` without one."""
     return str(getattr(scope.get("route"), "name", None) or "other")
 
 
 def _admission(state: dict[str, Any]) -> Admission | None:
-    """How the request was let in; None where nothing is limited, or it was not."""
+    """Return the admission of the request; None: nothing is limited, or it was rejected."""
     return state.get("admission")

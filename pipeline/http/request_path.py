@@ -1,6 +1,4 @@
-"""Names in paths: whatever a document or a collection is called, its name is the rest of the path,
-to the letter.
-"""
+"""Document ids and collection names in paths: the rest of the path, without normalization."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 PATH_REMAINDER = "whole"
-"""The convertor of a route's last parameter that takes slashes and line breaks, too."""
+"""Name of the convertor for a route's last parameter, which may contain slashes and newlines."""
 
 
 class _Whole(Convertor[str]):
@@ -28,10 +26,13 @@ register_url_convertor(PATH_REMAINDER, _Whole())
 
 
 def decode_path(scope: Scope) -> bool:
-    """Put the path as it was sent, decoded once from its bytes and not normalised, into the scope.
+    """Set the path in the scope to the raw path, percent-decoded once and not normalized.
+
+    Args:
+        scope: of the request.
 
     Returns:
-        False when it is no UTF-8: it names nothing, rather than whatever it resembles.
+        False if the path is not valid UTF-8.
     """
     raw = scope.get("raw_path")
     if raw and (b"%" in raw or not raw.isascii()):
@@ -43,14 +44,14 @@ def decode_path(scope: Scope) -> bool:
 
 
 def path_after(request: Request, prefix: str) -> str:
-    """What follows a prefix in the path of a request."""
+    """Return the path of a request after a prefix."""
     path: str = request.scope["path"]
     return path.removeprefix(request.scope.get("root_path", "")).removeprefix(prefix)
 
 
 def last_segment(request: Request) -> str:
-    """What follows the last slash in the path of a request as it was sent, that slash included: an
-    escaped one is part of a name.
+    """Return the raw path of a request from its last slash on; percent-encoded slashes belong to
+    names.
     """
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     return unquote_to_bytes(raw[raw.rfind(b"/") :]).decode()

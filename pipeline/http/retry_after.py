@@ -1,4 +1,4 @@
-"""How long another side asks to be left alone."""
+"""Parser for the header Retry-After."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ _LONGEST_RETRY_AFTER_S = 86_400.0
 
 
 def parse_retry_after_s(value: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number or an HTTP date; None for a past
-    date and for what is neither.
+    """Return the seconds in a Retry-After header; None: missing, invalid, or a past date.
 
     Source: RFC 9110, section 10.2.3.
+
+    Args:
+        value: the header, a number of seconds or an HTTP date.
+        now: aware.
     """
     if value is None:
         return None

@@ -1,5 +1,5 @@
-"""Go on only with a query that says what its operation takes, each parameter once: one that is
-left aside would widen what is asked for, unseen.
+"""Rejects unknown and repeated query parameters: ignoring a filter would silently widen the
+result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from livedex.pipeline.runtime.name_suggestions import did_you_mean
 
-_MOST_TOLD = 5
+_MOST_TOLD = 5  # reported errors
 _SYNONYMS: Mapping[str, str] = {
     "page_size": "limit",
     "per_page": "limit",
@@ -47,21 +47,19 @@ _SYNONYMS: Mapping[str, str] = {
     "name": "title",
     "link": "uri",
 }
-"""What other services call the parameters of ours; counts only where the operation has that
+"""Names that other services use for our parameters, suggested only if the operation has the
 parameter.
 """
 
 
 def check_query_parameters(request: Request) -> None:
-    """Go on only if every parameter in the query is one of the operation's, and none but a list is
-    given twice.
+    """Check that the operation has all parameters of the query, and that only lists are repeated.
 
     Args:
-        request: one that has its route.
+        request: with its route.
 
     Raises:
-        RequestValidationError: a name is none of this operation, or is repeated; the first few are
-        told.
+        RequestValidationError: a parameter is unknown or repeated; the first few are reported.
     """
     if not request.query_params:
         return
@@ -74,12 +72,14 @@ def check_query_parameters(request: Request) -> None:
             wrong.append(
                 {
                     "loc": ("query", name),
-                    "msg": f"no such parameter{_meant(name, known)}",
+                    "msg": f"unknown parameter{_meant(name, known)}",
                     "type": "extra_forbidden",
                 }
             )
         elif name in given and not known[name]:
-            wrong.append({"loc": ("query", name), "msg": "give it once", "type": "value_error"})
+            wrong.append(
+                {"loc": ("query", name), "msg": "it must be given only once", "type": "value_error"}
+            )
         given.add(name)
     if wrong:
         raise RequestValidationError(wrong)
@@ -92,9 +92,7 @@ def _meant(name: str, known: Mapping[str, bool]) -> str:
 
 
 def _parameters(request: Request) -> Mapping[str, bool]:
-    """Return the query parameters of the operation, each with whether it may be given several
-    times.
-    """
+    """Return the query parameters of the operation, each with whether it may be repeated."""
     route: APIRoute = request.scope["route"]
     known = _known.setdefault(route.endpoint, {})
     if route.path_format not in known:
@@ -105,12 +103,12 @@ def _parameters(request: Request) -> Mapping[str, bool]:
 _known: WeakKeyDictionary[Callable[..., Any], dict[str, dict[str, dict[str, bool]]]] = (
     WeakKeyDictionary()
 )
-"""By endpoint (routes themselves are not hashable), then by path and method."""
+"""By endpoint (routes are not hashable), then by path and method."""
 
 
 def _described_parameters(route: APIRoute) -> dict[str, dict[str, bool]]:
-    """Describe this route alone: describing the whole API takes hundreds of milliseconds, in which
-    the first request after a start would hold up all others.
+    """Return the query parameters of this route by method. Only this route is described: the
+    OpenAPI of the whole API takes hundreds of milliseconds, which would block other requests.
     """
     described = get_openapi(title="", version="", routes=[route])
     return {

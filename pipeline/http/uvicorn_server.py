@@ -1,5 +1,5 @@
-"""How requests are read off the wire, within the bounds of `connection_limits`, and what is
-answered to what is no HTTP: a problem, as everywhere.
+"""The HTTP protocol of uvicorn with the limits of `connection_limits`, and problem details for
+invalid requests.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from livedex.pipeline.http.problems import problem_response
 from livedex.pipeline.http.request_middleware import SECURITY_HEADERS
 
 MAX_REQUEST_TARGET_BYTES = 65_535
-"""Of path and query together; the parser takes no more."""
-_MOST_OVERHEAD = 1024 * 1024  # of a chunked body, beside 16 bytes for each of its own
+"""Of path and query together, the limit of the parser."""
+_MOST_OVERHEAD = 1024 * 1024  # of a chunked body, besides 16 bytes for each byte of content
 
 _log = logging.getLogger("livedex.wire")
-_log.setLevel(logging.ERROR)  # what strangers send is no news
+_log.setLevel(logging.ERROR)  # invalid requests of clients are not logged
 
 _REFUSALS = {
-    400: "this is no HTTP request, or its path and query have more than "
+    400: "the request is not valid HTTP, or its path and query have more than "
     f"{MAX_REQUEST_TARGET_BYTES} bytes",
-    408: "the request did not come in time: send it faster, or less at once",
-    431: f"a request has at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes together",
-    503: "too many connections are open: try again later",
+    408: "the request did not arrive in time: send it faster, or less at once",
+    431: f"a request may have at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes in total",
+    503: "too many open connections: retry later",
 }
 _PHRASES = {
     400: "Bad Request",
@@ -57,11 +57,11 @@ _PHRASES = {
 
 
 class _RefusedError(Exception):
-    """What is read cannot be taken."""
+    """The request exceeds a limit."""
 
 
 class _LimitedHttpProtocol(HttpToolsProtocol):
-    """HTTP/1.1 by httptools, as uvicorn reads it."""
+    """uvicorn's HTTP/1.1 protocol on httptools, with limits."""
 
     limits: ConnectionLimiter
 
@@ -77,7 +77,7 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = self._head_count = self._raw_bytes = self._body_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, if there is room for it."""
+        """Accept a connection, or reject it if there are too many."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         if not self.limits.enter(self):
@@ -89,7 +89,7 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, within the bounds."""
+        """Parse received bytes within the limits."""
         if self.transport.is_closing():
             return
         if self.phase == "idle":
@@ -110,17 +110,21 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than it is answered."""
+        """Record that the client reads the response too slowly."""
         self.since = self.loop.time()
         super().pause_writing()
 
     def on_message_begin(self) -> None:
-        """Begin with a request."""
+        """Begin a request."""
         self._enter("head")
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; those after the body are left out, since who asks is known by then."""
+        """Add a header; trailers are ignored, because the caller is authenticated before the body.
+
+        Raises:
+            _RefusedError: the headers exceed a limit.
+        """
         if self.phase == "body":
             return
         self._head_bytes += len(name) + len(value)
@@ -131,17 +135,17 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Hand the request to the app, which may answer before its body has come."""
+        """Pass the request to the app, which may respond before the body has arrived."""
         self._enter("body")
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Add a part of the body."""
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is here."""
+        """End the request."""
         self._enter("idle" if self.cycle is None or self.cycle.response_complete else "answer")
         super().on_message_complete()
 
@@ -156,7 +160,7 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def overdue(self, now: float) -> bool:
-        """Return whether the client took too long."""
+        """Return whether the client exceeded the time limit of the phase."""
         if self.transport is None:
             return False
         took_s = now - self.since
@@ -167,7 +171,7 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
         if self.phase == "body":
             if self.cycle is not None and self.cycle.response_complete:
                 return took_s > UNREAD_BODY_S
-            if self.flow.read_paused:  # we do not read on
+            if self.flow.read_paused:  # the server does not read: the client is not to blame
                 self.since += 1.0
                 return False
             return took_s > BODY_GRACE_S + self._body_bytes / MIN_BODY_BYTES_PER_S
@@ -183,11 +187,11 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _response_pending(self) -> bool:
-        """Whether an earlier request has not been answered yet."""
+        """Return whether an earlier request still has no response."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def end(self) -> None:
-        """Close, after an answer where a request has begun and none was given."""
+        """Send a timeout response if a request has begun without one, and close."""
         if self.transport is None or self.transport.is_closing():
             if self.transport is not None:
                 self.transport.abort()
@@ -219,7 +223,7 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
             and self.cycle.response_started
             and (self.phase == "body" or not self.cycle.response_complete)
         ):
-            self.transport.abort()  # it was answered, or is being answered
+            self.transport.abort()  # a response was sent, or is being sent
             return
         answer = problem_response(
             status, _REFUSALS[status], headers={"Retry-After": "2"} if status == 503 else None
@@ -234,10 +238,11 @@ class _LimitedHttpProtocol(HttpToolsProtocol):
 
 
 def server_config(app: ASGIApp, *, most: int | None = None) -> uvicorn.Config:
-    """How an app is served.
+    """Return uvicorn's configuration for an app.
 
     Args:
-        most: connections at once; None: as many as the limit on open files allows.
+        app: to serve.
+        most: maximum number of connections; None: as many as the limit on open files permits.
     """
     limits = ConnectionLimiter(connection_limit() if most is None else most)
     return uvicorn.Config(
@@ -248,7 +253,7 @@ def server_config(app: ASGIApp, *, most: int | None = None) -> uvicorn.Config:
         access_log=False,
         lifespan="on",
         backlog=BACKLOG,
-        # who asks follows from the credential, and bounds by address from the connection
+        # no proxy headers: callers follow from credentials, limits from the connection's address
         proxy_headers=False,
         timeout_graceful_shutdown=5,
         # `connection_limits` ends idle connections

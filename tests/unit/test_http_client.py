@@ -103,14 +103,14 @@ def test_missing_ca_certificates_stop_a_remote_embedder_and_name_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, str(tmp_path / "missing"))
-    with pytest.raises(ConfigError, match=f"^{variable} .*not there"):
+    with pytest.raises(ConfigError, match=f"^{variable}: .*does not exist"):
         build_embedder("openai:m", url="https://api.example/v1")
     assert build_embedder("openai:m", url="http://localhost:1/v1") and build_embedder("local"), (
         "what needs no certificates does not look"
     )
     if variable == "SSL_CERT_FILE":
         (tmp_path / "missing").write_text("no certificate")
-        with pytest.raises(ConfigError, match=f"^{variable} .*without certificates"):
+        with pytest.raises(ConfigError, match=f"^{variable}: .*has no certificates"):
             trusted_certificates()
 
 

@@ -192,7 +192,7 @@ async def test_a_page_of_another_site_is_not_answered_without_a_key(origin: str)
     "listed", ["http://a.example", "a.example:8700", "a b", "*.*", "a,,b/c", "?"]
 )
 def test_what_is_no_host_name_is_refused(listed: str) -> None:
-    with pytest.raises(ValueError, match="is no host name"):
+    with pytest.raises(ValueError, match="is not a host name"):
         parse_host_names(listed)
 
 

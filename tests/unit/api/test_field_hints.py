@@ -8,11 +8,11 @@ import pytest
 @pytest.mark.parametrize(
     ("field", "said"),
     [
-        ("top_k", "top_k: no such field: did you mean limit?"),
-        ("filter", "filter: no such field: did you mean where?"),
-        ("qurey", "qurey: no such field: did you mean query?"),
-        ("colection", "colection: no such field: did you mean collection?"),
-        ("threshold", "threshold: no such field: did you mean min_score?"),
+        ("top_k", "top_k: unknown field: did you mean limit?"),
+        ("filter", "filter: unknown field: did you mean where?"),
+        ("qurey", "qurey: unknown field: did you mean query?"),
+        ("colection", "colection: unknown field: did you mean collection?"),
+        ("threshold", "threshold: unknown field: did you mean min_score?"),
     ],
 )
 async def test_the_field_that_was_meant_is_named(http, field, said):
@@ -24,7 +24,7 @@ async def test_the_field_that_was_meant_is_named(http, field, said):
 async def test_a_field_that_resembles_none_is_answered_with_all(http):
     answer = await http.post("/v1/search", json={"query": "x", "xyzzy": 3})
     assert (
-        "xyzzy: no such field: it takes after, alpha, candidates, changed_at"
+        "xyzzy: unknown field: it takes after, alpha, candidates, changed_at"
         in answer.json()["detail"]
     )
 

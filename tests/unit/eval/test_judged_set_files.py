@@ -52,7 +52,7 @@ def test_questions_expect_documents_grades_or_snippets(tmp_path: Path) -> None:
         ('{"query": "a", "documents": {"x": 1.5}}', 1, "whole number"),
         ('{"query": "a", "documents": [null]}', 1, "must be a text"),
         ('{"query": "a", "snippets": [" "]}', 1, "snippet is empty"),
-        ('{"query": "a", "answers": []}', 1, "no such field 'answers'"),
+        ('{"query": "a", "answers": []}', 1, "unknown field 'answers'"),
         (
             '{"id": "2", "query": "a", "documents": ["x"]}\n{"query": "b", "documents": ["x"]}',
             2,
