@@ -18,6 +18,7 @@ from livedex.pipeline.settings.fetch import FetchSettings
 from livedex.pipeline.settings.settings import Settings
 from tests.support.http.scripted_embedder import EmbeddingServer, Reply
 from tests.support.http.scripted_website import WebResponse, WebServer, redirect
+from tests.support.pipelines.brokers import on_alternating_brokers, on_postgres
 from tests.support.pipelines.indexed_folder import paragraph
 from tests.support.pipelines.installation import (
     InProcessInstallation,
@@ -92,6 +93,7 @@ async def letters(site: InProcessInstallation) -> list[tuple[str, str]]:
     return [(letter.reason, letter.detail) for letter in await site.s.letters.all()]
 
 
+@on_postgres
 async def test_an_unchanged_content_costs_one_request_and_no_embedding_and_its_version_goes_on(
     site: InProcessInstallation, web: WebServer
 ) -> None:
@@ -122,6 +124,7 @@ async def test_an_unchanged_content_costs_one_request_and_no_embedding_and_its_v
     assert await site.text("d") == C and len(web.requests) == 4
 
 
+@on_postgres
 async def test_rights_of_an_unchanged_content_are_those_of_the_newer_event(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection
 ) -> None:
@@ -173,6 +176,7 @@ async def test_what_could_not_be_made_visible_is_not_taken_for_it(
     assert '"2"' not in [visit.headers.get("if-none-match") for visit in web.requests]
 
 
+@on_postgres
 async def test_pieces_that_are_not_those_of_the_content_are_not_taken_for_it(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection
 ) -> None:
@@ -184,6 +188,7 @@ async def test_pieces_that_are_not_those_of_the_content_are_not_taken_for_it(
     assert (await site.text("d"), site.embedder.embedded_documents) == (A, [A])
 
 
+@on_postgres
 async def test_a_validator_is_one_of_the_place_that_a_redirect_leads_to(
     site: InProcessInstallation, web: WebServer
 ) -> None:
@@ -290,6 +295,7 @@ async def test_a_newer_version_does_not_wait_for_an_older_one_whose_server_is_aw
     )
 
 
+@on_postgres
 async def test_a_type_that_says_nothing_yields_to_the_name(
     site: InProcessInstallation, web: WebServer
 ) -> None:
@@ -310,6 +316,7 @@ async def test_a_type_that_says_nothing_yields_to_the_name(
     assert len(site.embedder.embedded_documents) == 1
 
 
+@on_postgres
 async def test_a_server_that_refuses_us_for_good_is_a_dead_letter(
     site: InProcessInstallation, web: WebServer
 ) -> None:
@@ -319,7 +326,7 @@ async def test_a_server_that_refuses_us_for_good_is_a_dead_letter(
     assert reason == "retries_exhausted" and "credentials" in detail and web.asked("/a") == 5
 
 
-@pytest.mark.parametrize("status", [401, 403, 407])
+@on_alternating_brokers(["status"], [[401], [403], [407]])
 async def test_a_server_that_refuses_us_for_a_while_is_asked_again(
     site: InProcessInstallation, web: WebServer, status: int
 ) -> None:
@@ -356,6 +363,7 @@ async def test_patience_that_is_asked_for_uses_up_no_attempts(
     assert len(web.requests) < 12 + 8, "one that was told to wait spoke for the others"
 
 
+@on_postgres
 async def test_what_is_too_large_is_a_state_and_the_old_text_is_out(
     site: InProcessInstallation, web: WebServer
 ) -> None:
@@ -371,6 +379,7 @@ async def test_what_is_too_large_is_a_state_and_the_old_text_is_out(
     ) and "LIVEDEX_MAX_DOCUMENT_BYTES" in document["error"]
 
 
+@on_postgres
 @pytest.mark.parametrize(
     "form",
     [
@@ -404,6 +413,7 @@ async def test_a_url_that_is_never_fetched_is_refused_when_it_comes(
         assert inside.connections == 0
 
 
+@on_postgres
 async def test_a_name_that_leads_inside_and_a_redirect_that_does_are_dead_letters(
     site: InProcessInstallation, web: WebServer
 ) -> None:

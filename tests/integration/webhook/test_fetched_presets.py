@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import hmac
+import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,6 +25,7 @@ from livedex.pipeline.settings.webhook_source import WebhookSource
 from tests.support.http.scripted_embedder import EmbeddingServer
 from tests.support.http.scripted_website import WebRequest, WebResponse, WebServer
 from tests.support.http.signed_payloads import SECRET, post_signed
+from tests.support.pipelines.brokers import on_alternating_brokers, on_postgres
 from tests.support.pipelines.indexed_folder import paragraph
 from tests.support.pipelines.installation import InProcessInstallation, open_installation
 
@@ -136,7 +138,7 @@ async def nothing_lost_or_told(site: InProcessInstallation, owner: asyncpg.Conne
         ), table
 
 
-@pytest.mark.parametrize("seed", range(2))
+@on_alternating_brokers(["seed"], [[0], [1]])
 async def test_pushes_to_github(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection, seed: int
 ) -> None:
@@ -175,7 +177,7 @@ async def test_pushes_to_github(
     await nothing_lost_or_told(site, owner)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@on_alternating_brokers(["seed"], [[0], [1]])
 async def test_pushes_to_gitlab(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection, seed: int
 ) -> None:
@@ -287,7 +289,7 @@ class Bucket:
         return respond
 
 
-@pytest.mark.parametrize("seed", range(2))
+@on_alternating_brokers(["seed"], [[0], [1]])
 async def test_notifications_of_s3(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection, seed: int
 ) -> None:
@@ -309,6 +311,7 @@ async def test_notifications_of_s3(
     await nothing_lost_or_told(site, owner)
 
 
+@on_postgres
 async def test_a_notification_without_a_change_costs_one_signed_request(
     site: InProcessInstallation, web: WebServer
 ) -> None:
@@ -329,6 +332,7 @@ async def test_a_notification_without_a_change_costs_one_signed_request(
     ]
 
 
+@on_postgres
 async def test_notifications_of_minio_say_where_it_is_and_get_no_credentials(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection
 ) -> None:
@@ -340,6 +344,7 @@ async def test_notifications_of_minio_say_where_it_is_and_get_no_credentials(
     await nothing_lost_or_told(site, owner)
 
 
+@on_postgres
 async def test_a_payload_cannot_send_credentials_elsewhere(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection
 ) -> None:
@@ -370,6 +375,7 @@ async def test_a_payload_cannot_send_credentials_elsewhere(
             )  # type: ignore[arg-type]
 
 
+@on_postgres
 async def test_pages_of_notion(
     site: InProcessInstallation, web: WebServer, owner: asyncpg.Connection
 ) -> None:
@@ -385,8 +391,7 @@ async def test_pages_of_notion(
     await nothing_lost_or_told(site, owner)
 
 
-@pytest.mark.parametrize("source", ["s3", "minio"])
-@pytest.mark.parametrize("seed", range(2))
+@on_alternating_brokers(("seed", "source"), itertools.product(range(2), ("s3", "minio")))
 async def test_notifications_in_any_order_and_again_end_in_what_the_bucket_holds(
     site: InProcessInstallation, web: WebServer, source: str, seed: int
 ) -> None:
@@ -432,7 +437,7 @@ async def test_notifications_in_any_order_and_again_end_in_what_the_bucket_holds
     assert {f"/{name}/{key.split('/')[1]}": await site.text(key) for key in names} == bucket.objects
 
 
-@pytest.mark.parametrize(
+@on_alternating_brokers(
     ("source", "name"), [("notion", "notion_page"), ("wiki", "confluence_page")]
 )
 async def test_an_answer_of_another_type_becomes_no_document(

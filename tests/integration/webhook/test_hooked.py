@@ -21,6 +21,7 @@ from livedex.pipeline.settings.webhook_source import WebhookSource
 from livedex.pipeline.stages.remote_content import FetchedContent
 from tests.support.http.scripted_embedder import EmbeddingServer
 from tests.support.http.signed_payloads import SECRET, post_signed, signed
+from tests.support.pipelines.brokers import on_alternating_brokers, on_postgres
 from tests.support.pipelines.indexed_folder import paragraph
 from tests.support.pipelines.installation import (
     InProcessInstallation,
@@ -105,6 +106,7 @@ def page(text: str | None, **more: Any) -> dict[str, Any]:
     }
 
 
+@on_postgres
 async def test_an_unsigned_payload_has_no_effect(site: InProcessInstallation) -> None:
     body = json.dumps(page(A)).encode()
     for headers in ({}, signed(body + b" ", "1"), signed(body, "1") | {"webhook-id": "2"}):
@@ -155,7 +157,9 @@ async def test_the_same_content_in_another_delivery_is_another_change(
     assert await site.text("p") == A
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::5])
+@on_alternating_brokers(
+    ["order"], [[order] for order in list(itertools.permutations(range(4)))[::5]]
+)
 async def test_versions_of_the_payload_win_in_every_order(
     site: InProcessInstallation, order: tuple[int, ...]
 ) -> None:
@@ -179,6 +183,7 @@ async def test_what_cannot_be_fetched_now_is_tried_again(
     assert (await site.text("bucket/notes/today.txt"), elsewhere.asked[url]) == (A, 3)
 
 
+@on_postgres
 async def test_what_can_never_be_fetched_is_a_dead_letter(site: InProcessInstallation) -> None:
     [token] = await post_signed(
         site, "bucket", json.loads((PAYLOADS / "minio_put.json").read_text("utf-8")), "1"
@@ -186,6 +191,7 @@ async def test_what_can_never_be_fetched_is_a_dead_letter(site: InProcessInstall
     assert await site.state(token, 30) == "dead"
 
 
+@on_postgres
 async def test_an_event_may_say_where_its_content_is(
     site: InProcessInstallation, elsewhere: Elsewhere
 ) -> None:

@@ -4,6 +4,7 @@ the branch holds.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.support.http.scripted_embedder import EmbeddingServer
 from tests.support.http.scripted_forge import GitForge, Tree
 from tests.support.http.scripted_website import WebServer
 from tests.support.http.signed_payloads import SECRET, post_signed
+from tests.support.pipelines.brokers import on_alternating_brokers
 from tests.support.pipelines.indexed_folder import paragraph
 from tests.support.pipelines.installation import InProcessInstallation, open_installation
 
@@ -32,6 +34,9 @@ PATHS = (
     "a+b&c=d.txt",
     "deep/er/a.md",
 )
+
+
+each_forge = on_alternating_brokers(["forge"], [["github"], ["gitlab"]], fixtures=["forge"])
 
 
 @pytest.fixture
@@ -114,7 +119,9 @@ def pushed(forge: GitForge, rng: random.Random, second: int) -> dict[str, Any]:
     return forge.push(trees, onto, second)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@on_alternating_brokers(
+    ("forge", "seed"), itertools.product(("github", "gitlab"), range(3)), fixtures=["forge"]
+)
 async def test_deliveries_in_any_order_and_again_end_in_what_the_branch_holds(
     site: InProcessInstallation, forge: GitForge, seed: int
 ) -> None:
@@ -137,6 +144,7 @@ async def test_deliveries_in_any_order_and_again_end_in_what_the_branch_holds(
     await nothing_is_dead(site)
 
 
+@each_forge
 async def test_a_push_of_older_commits_wins_over_the_one_before_it(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -148,6 +156,7 @@ async def test_a_push_of_older_commits_wins_over_the_one_before_it(
     await nothing_is_dead(site)
 
 
+@each_forge
 async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -163,6 +172,7 @@ async def test_a_branch_that_goes_back_and_forth_between_two_commits_is_followed
     await nothing_is_dead(site)
 
 
+@each_forge
 async def test_files_that_the_payload_does_not_name_are_looked_up(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -179,6 +189,7 @@ async def test_files_that_the_payload_does_not_name_are_looked_up(
     await nothing_is_dead(site)
 
 
+@each_forge
 async def test_a_branch_that_is_made_of_another_brings_all_its_files(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -195,6 +206,7 @@ async def test_a_branch_that_is_made_of_another_brings_all_its_files(
     await nothing_is_dead(site)
 
 
+@each_forge
 async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it_is_replayed(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -219,6 +231,7 @@ async def test_what_cannot_be_looked_up_is_a_dead_letter_of_no_document_until_it
     await nothing_is_dead(site)
 
 
+@each_forge
 async def test_a_file_that_is_not_shown_to_us_is_not_deleted(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -230,6 +243,7 @@ async def test_a_file_that_is_not_shown_to_us_is_not_deleted(
     assert "src/refunds.md" in [letter.document_id for letter in await site.s.letters.all()]
 
 
+@each_forge
 async def test_a_file_that_became_a_folder_or_a_link_to_nowhere_is_no_document_any_more(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -242,6 +256,7 @@ async def test_a_file_that_became_a_folder_or_a_link_to_nowhere_is_no_document_a
     await nothing_is_dead(site)
 
 
+@each_forge
 async def test_a_file_that_is_too_large_has_that_state_and_is_not_deleted(
     site: InProcessInstallation, forge: GitForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

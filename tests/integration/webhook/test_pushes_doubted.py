@@ -4,6 +4,8 @@ lost by it, and nothing goes stale in silence.
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from livedex.app.broker import open_broker
@@ -21,6 +23,7 @@ from tests.integration.webhook.test_pushes import (
 )
 from tests.support.http.scripted_forge import GitForge
 from tests.support.http.scripted_website import WebResponse
+from tests.support.pipelines.brokers import on_alternating_brokers
 from tests.support.pipelines.installation import InProcessInstallation
 
 __all__ = ["forge", "site", "web"]  # fixtures
@@ -50,8 +53,9 @@ async def replay(site: InProcessInstallation) -> None:
         await site.ended()
 
 
-@pytest.mark.parametrize("answer", NO_ANSWERS, ids=str)
-@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+@on_alternating_brokers(
+    ("forge", "answer"), [("gitlab", answer) for answer in NO_ANSWERS], fixtures=["forge"]
+)
 async def test_a_forced_push_is_followed_though_its_ends_are_not_compared_at_first(
     site: InProcessInstallation, forge: GitForge, answer: str
 ) -> None:
@@ -66,8 +70,11 @@ async def test_a_forced_push_is_followed_though_its_ends_are_not_compared_at_fir
     await nothing_is_dead(site)
 
 
-@pytest.mark.parametrize("answer", ["404", "a web page", "null"])
-@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+@on_alternating_brokers(
+    ("forge", "answer"),
+    [("gitlab", answer) for answer in ("404", "a web page", "null")],
+    fixtures=["forge"],
+)
 async def test_a_push_whose_ends_are_never_compared_is_a_dead_letter_that_counts(
     site: InProcessInstallation, forge: GitForge, answer: str
 ) -> None:
@@ -86,7 +93,7 @@ async def test_a_push_whose_ends_are_never_compared_is_a_dead_letter_that_counts
     assert await documents(site) == {"a.md": A, "other.md": C} and await count_dead(site.s) == 0
 
 
-@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+@on_alternating_brokers(["forge"], [["gitlab"]], fixtures=["forge"])
 async def test_a_token_that_may_not_compare_is_a_warning_for_a_push_that_names_all_its_commits(
     site: InProcessInstallation, forge: GitForge, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -98,7 +105,11 @@ async def test_a_token_that_may_not_compare_is_a_warning_for_a_push_that_names_a
     await nothing_is_dead(site)
 
 
-@pytest.mark.parametrize("answer", ["404", "a web page", "null", "a list"])
+@on_alternating_brokers(
+    ("forge", "answer"),
+    itertools.product(("github", "gitlab"), ("404", "a web page", "null", "a list")),
+    fixtures=["forge"],
+)
 async def test_with_a_revoked_token_only_named_removals_delete_and_a_replay_restores(
     site: InProcessInstallation, forge: GitForge, answer: str
 ) -> None:
@@ -116,6 +127,7 @@ async def test_with_a_revoked_token_only_named_removals_delete_and_a_replay_rest
     await nothing_is_dead(site)
 
 
+@on_alternating_brokers(["forge"], [["gitlab"], ["github"]], fixtures=["forge"])
 async def test_a_file_that_came_and_went_within_a_push_is_no_document(
     site: InProcessInstallation, forge: GitForge
 ) -> None:
@@ -125,7 +137,11 @@ async def test_a_file_that_came_and_went_within_a_push_is_no_document(
     await nothing_is_dead(site)
 
 
-@pytest.mark.parametrize("answer", ["a web page", "null", "a list"])
+@on_alternating_brokers(
+    ("forge", "answer"),
+    itertools.product(("github", "gitlab"), ("a web page", "null", "a list")),
+    fixtures=["forge"],
+)
 async def test_what_is_no_file_never_becomes_the_text_of_one(
     site: InProcessInstallation, forge: GitForge, answer: str
 ) -> None:
