@@ -35,11 +35,15 @@ _EXPECTED = {
             "POST /v1/documents",
             "POST /v1/search",
             "POST /v1/events",
+            "POST /v1/keys",
+            "POST /v1/subscribers",
+            "GET /v1/dead",
+            "GET /v1/cost",
             *(f"GET {path}" for path in _READS),
             _STATEFUL,
         },
         "no schema can say it: a vector with a direction, a URL with a public host, "
-        "principals that are printed, a cursor that a page gave, a version "
+        "principals and names that are printed, a cursor that a page gave, a version "
         "of at most tomorrow, a query that describes the content beside a body that does so itself",
     ),
     "ST204": (

@@ -98,13 +98,25 @@ class NewSubscriber(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain_name)]
-    url: Annotated[str, Field(max_length=2000), AfterValidator(_public_url)] | None = Field(
+    url: (
+        Annotated[
+            str,
+            Field(max_length=2000, json_schema_extra={"pattern": "^[Hh][Tt][Tt][Pp][Ss]://"}),
+            AfterValidator(_public_url),
+        ]
+        | None
+    ) = Field(
         None,
         description="https URL of a public host; without it the subscriber reads its notifications",
     )
-    secret: Annotated[str, Field(max_length=200), AfterValidator(_signing_secret)] | None = Field(
-        None, description="`whsec_` and 24 to 64 bytes in Base64; default: a new one"
-    )
+    secret: (
+        Annotated[
+            str,
+            Field(max_length=200, json_schema_extra={"pattern": "^(whsec_)?[A-Za-z0-9+/]{32,}=*$"}),
+            AfterValidator(_signing_secret),
+        ]
+        | None
+    ) = Field(None, description="`whsec_` and 24 to 64 bytes in Base64; default: a new one")
     events: list[NotificationKind] = Field(
         ["synced", "deleted", "dead"], min_length=1, max_length=20
     )
