@@ -44,8 +44,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is refused is tried again as often as always, and five times as soon."""
-    monkeypatch.setattr(outcome, "FIRST_RETRY_DELAY_S", outcome.FIRST_RETRY_DELAY_S / 5)
+    """What is refused is tried again as often as always, and twenty times as soon."""
+    monkeypatch.setattr(outcome, "FIRST_RETRY_DELAY_S", outcome.FIRST_RETRY_DELAY_S / 20)
 
 
 @pytest.fixture
