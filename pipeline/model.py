@@ -17,6 +17,10 @@ GenerationId = NewType("GenerationId", int)
 
 DEFAULT_TENANT = TenantId("default")
 DEFAULT_COLLECTION = "default"
+DEFAULT_MAX_DOCUMENT_BYTES = 67_108_864
+"""Default of LIVEDEX_MAX_DOCUMENT_BYTES."""
+MAX_METADATA_BYTES = 65_536
+"""Maximum size of a document's metadata as JSON."""
 NO_NUL_PATTERN = r"^[^\x00]*$"
 """A pattern for names: PostgreSQL cannot store NUL."""
 

@@ -43,7 +43,7 @@ from livedex.connectors.filesystem.watch_limits import is_watch_limit_error, wat
 from livedex.connectors.filesystem.watch_state import WatchState, retry_delay_s, wait_with_timeout
 from livedex.connectors.filesystem.watcher import WATCH_ERRORS, Watcher
 from livedex.pipeline.ingest.ingester import Ingester
-from livedex.pipeline.model import GenerationId
+from livedex.pipeline.model import DEFAULT_MAX_DOCUMENT_BYTES, GenerationId
 from livedex.pipeline.settings.folder_source import FolderSource
 from livedex.pipeline.store.source_file_store import SourceFileStore
 
@@ -74,7 +74,7 @@ class FolderOptions:
             does not look.
     """
 
-    max_document_bytes: int = 67_108_864
+    max_document_bytes: int = DEFAULT_MAX_DOCUMENT_BYTES
     max_delete_share: float = 0.5
     reconcile_interval_s: float = 300.0
     max_delay_s: float = MAX_DELAY_S

@@ -14,7 +14,7 @@ from livedex.pipeline.extract.sanitizer import sanitize_json, sanitize_text
 from livedex.pipeline.extract.text_decoder import decode_text
 from livedex.pipeline.extract.text_formats import detect_format, file_extension, sniff_format
 from livedex.pipeline.extract.title import find_title
-from livedex.pipeline.model import TextFormat
+from livedex.pipeline.model import DEFAULT_MAX_DOCUMENT_BYTES, TextFormat
 
 EXCLUDED_CHARACTERS_KEY = "left_out_characters"
 _LINE_ENDS = ("\r\n", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c")
@@ -47,7 +47,11 @@ class ExtractedText:
 
 
 def extract(
-    content: bytes, *, name: str, mime_type: str | None = None, max_bytes: int = 67_108_864
+    content: bytes,
+    *,
+    name: str,
+    mime_type: str | None = None,
+    max_bytes: int = DEFAULT_MAX_DOCUMENT_BYTES,
 ) -> ExtractedText:
     """Read a document.
 

@@ -34,7 +34,7 @@ from livedex.pipeline.fetch.ssrf_guard import (
 )
 from livedex.pipeline.fetch.urls import Origin, ParsedUrl, parse_url, resolve_redirect
 from livedex.pipeline.http.outbound_client import trusted_certificates
-from livedex.pipeline.model import CacheValidator
+from livedex.pipeline.model import DEFAULT_MAX_DOCUMENT_BYTES, CacheValidator
 
 _CONTENT = frozenset({200, 203, 204})
 _ALWAYS = {
@@ -73,7 +73,7 @@ class FetchRequest:
     credential: tuple[str, str] | None = None
     for_origin: Origin | None = None
     validator: CacheValidator | None = None
-    max_bytes: int = 67_108_864
+    max_bytes: int = DEFAULT_MAX_DOCUMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""How changes enter: requests become events that the broker holds."""
+"""Ingestion: converts requests to events and publishes them."""

@@ -1,4 +1,4 @@
-"""A change as a request asks for it, and what a request may say of a document."""
+"""Change requests, and models of documents in request bodies."""
 
 from __future__ import annotations
 
@@ -23,30 +23,40 @@ from livedex.pipeline.events.version_limits import (
 from livedex.pipeline.extract.sanitizer import MAX_DEPTH
 from livedex.pipeline.extract.text_formats import detect_format
 from livedex.pipeline.http.validation import InvalidFieldError
-from livedex.pipeline.model import DEFAULT_COLLECTION, NO_NUL_PATTERN, DocumentId
+from livedex.pipeline.model import (
+    DEFAULT_COLLECTION,
+    MAX_METADATA_BYTES,
+    NO_NUL_PATTERN,
+    DocumentId,
+)
 
 MAX_ID_BYTES = 2000
-MAX_METADATA_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """A change that somebody sent.
+    """A change in a request or a webhook payload.
 
     Attributes:
-        content: the bytes; None for a delete, and where `url` says where they are.
-        url: where its content is; of a delete: where it would be, were it there again meanwhile.
-            gone_if_missing, seen_at: whether it is deleted where nothing stands at `url`; see
-            `Changed`.
-        listing: what else changed has to be looked up, beginning at `url`: `content` says what.
-        version: of the source; None where it names none.
-        occurred_at_ns: when it happened, nanoseconds since 1970, where no version says more; None:
-            when it
-            arrives.
-        precision_ns: how exactly `occurred_at_ns` is known, in nanoseconds.
-        delivery_id: the sender's own name of what brought it; None: it cannot be told from another
-            one.
-        acl: who may read it; None: everybody of the tenant.
+        document_id: of the document.
+        deleted: whether it is a delete.
+        content: the bytes; None for a delete, or if `url` is set.
+        url: of the content; for a delete: URL at which the content may have reappeared.
+        gone_if_missing: whether a missing content at `url` means a delete; see `Changed`.
+        seen_at: URL of the container in which the content was announced; see `Changed`.
+        listing: the changed documents must be listed by the API at `url`; `content` says which.
+        version: of the source; None: the source gives none.
+        occurred_at_ns: time of the change in nanoseconds since 1970, used without a version; None:
+            the time of arrival.
+        precision_ns: precision of `occurred_at_ns` in nanoseconds.
+        delivery_id: the sender's id of the delivery; None: repeated deliveries are not recognized.
+        mime_type: of the content.
+        title: of the document.
+        uri: for readers.
+        collection: of the document.
+        metadata: JSON object.
+        changed_at: time of the change at the source, aware.
+        acl: principals that may read it; None: the whole tenant.
     """
 
     document_id: DocumentId
@@ -71,32 +81,32 @@ class ChangeRequest:
 
 def _id(name: str) -> str:
     if len(name.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
-        raise PydanticCustomError("too_long", f"an id has at most {MAX_ID_BYTES} bytes")
+        raise PydanticCustomError("too_long", f"an id may have at most {MAX_ID_BYTES} bytes")
     if any("\ud800" <= c <= "\udfff" for c in name):
-        raise PydanticCustomError("surrogate", "an id is valid Unicode")
+        raise PydanticCustomError("surrogate", "an id must be valid Unicode")
     return name
 
 
 def _metadata(value: dict[str, Any]) -> dict[str, Any]:
     if _depth(value) > MAX_DEPTH:
-        raise PydanticCustomError("too_deep", f"metadata nests at most {MAX_DEPTH} deep")
+        raise PydanticCustomError("too_deep", f"metadata may have at most {MAX_DEPTH} levels")
     if not _is_finite(value):
-        raise PydanticCustomError("not_finite", "a number in metadata is finite")
+        raise PydanticCustomError("not_finite", "numbers in metadata must be finite")
     try:
         size = len(orjson.dumps(value))
     except orjson.JSONEncodeError as exc:
         raise PydanticCustomError(
-            "no_json", "metadata is JSON: its whole numbers have at most 64 bits"
+            "no_json", "metadata must be JSON with integers of at most 64 bits"
         ) from exc
     if size > MAX_METADATA_BYTES:
         raise PydanticCustomError(
-            "too_large", f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON"
+            "too_large", f"metadata may have at most {MAX_METADATA_BYTES} bytes as JSON"
         )
     return value
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """What stands in a value, by how deep."""
+    """Yield the values of a JSON value, level by level."""
     level = [value]
     while level:
         yield level
@@ -119,10 +129,14 @@ def _is_finite(value: Any) -> bool:
 
 
 def _url(value: str) -> str:
-    """The URL, its scheme as it is usually written."""
+    """Return a URL with its scheme in lower case.
+
+    Raises:
+        PydanticCustomError: the scheme is not http or https.
+    """
     scheme, colon, rest = value.partition(":")
     if not f"{scheme.lower()}{colon}{rest}".startswith(("http://", "https://")):
-        raise PydanticCustomError("url", "it begins with http:// or https://")
+        raise PydanticCustomError("url", "it must begin with http:// or https://")
     return f"{scheme.lower()}:{rest}"
 
 
@@ -133,10 +147,13 @@ NameField = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL_PA
 
 
 def check_version(value: int) -> int:
-    """The version.
+    """Return a version that a caller gives.
+
+    Args:
+        value: the version.
 
     Raises:
-        PydanticCustomError: nobody may give it.
+        PydanticCustomError: it is out of range.
     """
     if (why := version_problem(value)) is not None:
         raise PydanticCustomError("version", "{why}", {"why": why})
@@ -148,8 +165,8 @@ _VERSION: dict[str, Any] = {
         {"type": "integer", "format": "int64", "minimum": 0},
         {"type": "string", "pattern": f"^[0-9]{{1,{MAX_VERSION_DIGITS}}}$"},
     ],
-    "description": "at most the present time in nanoseconds since 1970, and a day; a string "
-    "of digits where numbers above 2^53 are not exact",
+    "description": "integer, or a string of digits for clients without exact integers above 2^53; "
+    "at most one day ahead of the current time in nanoseconds since 1970",
 }
 VersionField = Annotated[
     int, BeforeValidator(parse_version), AfterValidator(check_version), WithJsonSchema(_VERSION)
@@ -163,81 +180,85 @@ MetadataField = Annotated[dict[str, Any], AfterValidator(_metadata)]
 
 
 class RequestBody(BaseModel):
-    """What a request says: nothing unknown in it, and no value bent into another type."""
+    """Base of request bodies: unknown fields are rejected, and values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def exactly_one_of(*names: str) -> dict[str, Any]:
-    """In a schema: exactly one of these properties has a value. Said behind two negations: tools
-    that make types out of a schema make one for
-    each choice of a bare `oneOf`, and leave out every other property.
+    """Return a JSON schema that requires exactly one of these properties.
+
+    It uses two negations, because code generators create a type for each choice of a plain `oneOf`,
+    and leave out all other properties.
+
+    Args:
+        *names: of the properties.
     """
     choices = [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]
     return {"not": {"not": {"oneOf": choices}}}
 
 
 class DocumentBody(RequestBody):
-    """A document: `text`, or `content_base64`, and what goes with it."""
+    """A document with its content in `text` or `content_base64`."""
 
     model_config = ConfigDict(json_schema_extra=exactly_one_of("text", "content_base64"))
 
     text: str | None = Field(
         default=None,
-        description="its text, as Markdown where neither the id nor `mime_type` says otherwise",
+        description="text of the document; Markdown, unless the id or `mime_type` tells another "
+        "format",
     )
     content_base64: str | None = Field(
         default=None,
-        description="its bytes, instead of a text",
+        description="content in Base64, instead of `text`",
         json_schema_extra={"format": "byte"},
     )
     mime_type: NameField | None = None
     title: Annotated[str, Field(max_length=2000)] | None = None
     uri: Annotated[str, Field(max_length=8000)] | None = Field(
-        default=None, description="where people find it"
+        default=None, description="link for readers"
     )
     metadata: MetadataField | None = None
     collection: NameField | None = None
     acl: Acl | None = Field(
         default=None,
-        description="the principals that may read it; default, and with `*`: everybody of "
-        "the tenant; an empty list: nobody",
+        description="principals that may read it; default, and with `*`: the whole tenant; an "
+        "empty list: no principal",
     )
     version: VersionField | None = Field(
         default=None,
-        description="grows with each change at its source; default: newer than every one before",
+        description="increases with each change at the source; default: newer than all existing "
+        "versions",
     )
 
 
 class LinkedBody(DocumentBody):
-    """A document: its content, or the URL of it."""
+    """A document with its content, or the URL of its content."""
 
     model_config = ConfigDict(json_schema_extra=exactly_one_of("text", "content_base64", "url"))
 
     url: UrlField | None = Field(
-        default=None, description="where the content is to be had, instead of it"
+        default=None, description="URL from which the content is fetched, instead of the content"
     )
 
 
 class PatchBody(RequestBody):
-    """What changes of a document, besides its content; what is not named stays, and null takes it
-    away.
-    """
+    """Changed attributes of a document. Missing fields stay unchanged; null removes a value."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     title: Annotated[str, Field(max_length=2000)] | None = None
     uri: Annotated[str, Field(max_length=8000)] | None = Field(
-        default=None, description="where people find it"
+        default=None, description="link for readers"
     )
     metadata: MetadataField | None = Field(
         default=None,
-        description="merged with those that are there (RFC 7396): null takes a member away",
+        description="merged with the existing metadata (RFC 7396): null removes a member",
     )
     acl: Acl | None = Field(
         default=None,
-        description="the principals that may read it; null, and with `*`: everybody of the "
-        "tenant; an empty list: nobody",
+        description="principals that may read it; null, and with `*`: the whole tenant; an empty "
+        "list: no principal",
     )
     collection: NameField | None = Field(default=None, description="null: the default collection")
 
@@ -245,18 +266,20 @@ class PatchBody(RequestBody):
 def decode_content(
     body: LinkedBody, document_id: str, place: tuple[str | int, ...] = ()
 ) -> tuple[bytes | None, str | None]:
-    """The bytes of a document, None where it says where they are, and their MIME type.
+    """Return the content of a document (None: it is at a URL), and its MIME type.
 
     Args:
-        place: of the body in the request, for what is refused.
+        body: of the request.
+        document_id: of the document.
+        place: path of the body in the request, for error messages.
 
     Raises:
-        RequestValidationError: there are none, or two, or they are no base64.
+        InvalidFieldError: there is not exactly one content, or it is not Base64.
     """
     if [body.text, body.content_base64, body.url].count(None) != 2:
         raise InvalidFieldError(
             (*place, "text" if body.url is None else "url"),
-            "give the content once: as text, as content_base64, or as url",
+            "send the content exactly once: as text, content_base64 or url",
         )
     if body.url is not None:
         return None, body.mime_type
@@ -267,7 +290,7 @@ def decode_content(
     try:
         return base64.b64decode(body.content_base64 or "", validate=True), body.mime_type
     except ValueError as exc:
-        raise InvalidFieldError((*place, "content_base64"), "it is no base64") from exc
+        raise InvalidFieldError((*place, "content_base64"), "it must be Base64") from exc
 
 
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
@@ -277,8 +300,8 @@ _SECRET = re.compile(
 
 
 def redact_url(url: str | None) -> str | None:
-    """A URL as people may see it: without a password, and without what follows its path where that
-    holds what looks like a signature or a key.
+    """Return a URL that may be shown: without a password, and without a query and fragment that
+    seem to contain a signature or a key.
     """
     if url is None:
         return None
@@ -288,9 +311,9 @@ def redact_url(url: str | None) -> str | None:
 
 
 def guess_text_mime_type(document_id: str) -> str | None:
-    """A text is Markdown, unless its id ends like something else that is text:
+    """Return the MIME type of a text by the extension of its id; Markdown by default.
 
-    `report.pdf` may be called so and be text all the same.
+    Only text types count: the id of a text may end in `.pdf`.
     """
     last = document_id.rsplit("/", 1)[-1]
     return None if "." in last and detect_format(document_id, None) is not None else "text/markdown"

@@ -1,6 +1,4 @@
-"""How a change enters Livedex: large content goes to the blob store first, then the event is
-published, then it is accepted.
-"""
+"""Ingestion of changes: store large content in the blob store, publish the event, apply ACLs."""
 
 from __future__ import annotations
 
@@ -20,10 +18,10 @@ from livedex.pipeline.store.protocol import AccessUpdater, BlobStore
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change as a connector sees it.
+    """A change from a connector.
 
     Attributes:
-        data: without `content`, `blob` and `size_bytes`.
+        data: of the event, without `content`, `blob` and `size_bytes`.
         content: the bytes; None for a delete or an unreadable document.
     """
 
@@ -32,13 +30,16 @@ class Change:
 
 
 class ChangePublisher(Protocol):
-    """Puts events of changes on `livedex.changed`."""
+    """Publishes change events to the topic `livedex.changed`."""
 
     async def publish(self, events: Sequence[Event[Changed]]) -> None:
-        """Returns once the broker holds every event.
+        """Publish events, and return when the broker has stored all of them.
+
+        Args:
+            events: in order.
 
         Raises:
-            OutageError: it does not; some of the events may be there.
+            OutageError: the broker is unavailable; some events may be stored.
         """
         ...
 
@@ -47,45 +48,52 @@ class ChangeSink(Protocol):
     """Accepts changes."""
 
     async def accept(self, changes: Sequence[Change]) -> None:
-        """Returns once nothing of them can be lost.
+        """Accept changes, and return when they are durable.
+
+        Args:
+            changes: in order.
 
         Raises:
-            OutageError: try all of them again, repetition does no harm.
+            OutageError: retry all changes; repetition is harmless.
         """
         ...
 
 
 class UnavailableIngester:
-    """`Accepting` where no broker is reached."""
+    """A `ChangeSink` of a process without a broker."""
 
     async def accept(self, changes: Sequence[Change]) -> None:
-        """Refuse for now."""
+        """Reject all changes.
+
+        Raises:
+            OutageError: always.
+        """
         raise OutageError("broker", f"{len(changes)} changes: not connected")
 
 
 class DeferredIngester:
-    """`Accepting` for who is there before the broker is."""
+    """A `ChangeSink` that exists before the broker is connected."""
 
     def __init__(self) -> None:
         self._accepting: ChangeSink = UnavailableIngester()
 
     def connect(self, accepting: ChangeSink) -> None:
-        """Pass changes on from now on."""
+        """Pass changes to another sink from now on."""
         self._accepting = accepting
 
     async def accept(self, changes: Sequence[Change]) -> None:
-        """Pass them on, or refuse them for now."""
+        """Pass on changes; raise OutageError before `connect`."""
         await self._accepting.accept(changes)
 
 
 class Ingester:
-    """Accepts changes: when `accept` returns, nothing of them can be lost, and whom they shut out
-    is shut out.
+    """Accepts changes: when `accept` returns, they are durable, and their ACLs and deletes are in
+    effect.
 
     Args:
-        apply_access_updates: lets rights and deletes hold before the changes are processed, however
-            long they
-            wait.
+        publisher: publishes events.
+        blobs: stores content above the inline limit.
+        guard: applies ACLs and deletes before the changes are processed.
     """
 
     def __init__(self, publisher: ChangePublisher, blobs: BlobStore, guard: AccessUpdater) -> None:
@@ -94,12 +102,15 @@ class Ingester:
         self._guard = guard
 
     async def accept(self, changes: Sequence[Change]) -> None:
-        """Publish changes, in order; then let their rights and deletes hold. In this order, since
-        what is guarded has to be on its way.
+        """Publish changes, then apply their ACLs and deletes. The order matters: an ACL must not
+        apply to a change that was never published.
+
+        Args:
+            changes: in order.
 
         Raises:
-            OutageError: the broker, the blob store or the database is away: try all of them again,
-            repetition does no harm.
+            OutageError: the broker, the blob store or the database is unavailable: retry all
+                changes; repetition is harmless.
         """
         events = [change_event(await self._with_content(change)) for change in changes]
         await self._publisher.publish(events)

@@ -1,9 +1,7 @@
-"""From changes that somebody sent to changes that nobody can lose: a version for each, then the
-broker, then a token for each.
+"""Ingestion of requests: allocate a version for each change, publish it, and return a sync token.
 
-Invariants: a version is given before anything is published, and a delivery that comes again gets
-the version that it got before; so who tries again after an error, or sends a thing twice, changes
-nothing. `accept` answers within `ACCEPT_S`, whatever the broker does.
+Invariants: a version is allocated before its event is published, and a repeated delivery gets the
+same version. So retries and duplicates have no effect. `accept` returns within `ACCEPT_TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from livedex.pipeline.store.documents.version_allocator import (
 )
 
 ACCEPT_TIMEOUT_S = 8.0
-"""Less than the 10 seconds after which GitHub, GitLab and others give up on an answer."""
+"""Less than the timeout of webhook senders such as GitHub and GitLab, which is 10 seconds."""
 
 _AHEAD_NS = 24 * 3600 * 1_000_000_000
 _SHARE_BYTES = 65_536
@@ -41,9 +39,11 @@ _MOST_TOGETHER = 256
 
 @dataclass(frozen=True, slots=True)
 class AcceptedChange:
-    """A change that was accepted.
+    """An accepted change.
 
     Attributes:
+        document_id: of the document.
+        version: of the change.
         token: for `GET /v1/sync/{token}` and `after`.
     """
 
@@ -54,7 +54,7 @@ class AcceptedChange:
 
 @dataclass(frozen=True, slots=True)
 class _ChangeBatch:
-    """What is accepted as a whole."""
+    """Changes that are accepted together."""
 
     tenant_id: TenantId
     sender: str
@@ -63,7 +63,7 @@ class _ChangeBatch:
 
     @property
     def size(self) -> int:
-        """How much of a batch it takes."""
+        """Return its share of a batch's maximum size."""
         return (
             len(self.incoming)
             + sum(len(item.content or b"") for item in self.incoming) // _SHARE_BYTES
@@ -71,11 +71,12 @@ class _ChangeBatch:
 
 
 class RequestIngester:
-    """Accepts what was sent. What is sent at the same time goes to the database and to the broker
-    together.
+    """Accepts changes of requests. Concurrent requests share database and broker calls.
 
     Args:
-        fetcher: gets the content of changes that only say where it is; None: nothing does.
+        versions: allocates versions.
+        intake: publishes changes.
+        fetcher: fetches content by URL; None: content is not fetched.
     """
 
     def __init__(
@@ -100,19 +101,22 @@ class RequestIngester:
         *,
         source: str = "",
     ) -> list[AcceptedChange]:
-        """Accept changes as a whole.
+        """Accept all changes or none.
 
         Args:
-            sender: whose ids the `delivery_id`s are.
-            source: the source that the documents belong to.
+            tenant_id: owner of the documents.
+            sender: name of the sender, which scopes the `delivery_id`s.
+            incoming: in order.
+            source: of the documents.
 
         Returns:
-            What was accepted, in the same order; nothing for what has to be looked up first, since
-            no document has changed by that.
+            The accepted changes in order, without those that only announce a listing.
 
         Raises:
-            OutageError, RetryableError: not now; nothing of it counts, try all of it again.
-            RejectedError, ConflictError: never.
+            OutageError: a dependency is unavailable: retry all changes.
+            RetryableError: a retry of all changes can succeed.
+            RejectedError: the changes are invalid.
+            ConflictError: a document has the greatest possible version.
         """
         if not incoming:
             return []
@@ -122,15 +126,22 @@ class RequestIngester:
     async def patch(
         self, tenant_id: TenantId, document_id: DocumentId, patch: Mapping[str, Any]
     ) -> AcceptedChange:
-        """Accept a change of what a document carries besides its content: a new version, built on
-        the newest that was accepted.
+        """Accept changed attributes of a document as a new version, based on the newest accepted
+        one.
 
         Args:
+            tenant_id: owner of the document.
+            document_id: of the document.
             patch: see `livedex.pipeline.events.merge_patch`.
 
+        Returns:
+            The accepted change.
+
         Raises:
-            NotFoundError: there is no such document.
-            OutageError, RetryableError, ConflictError: as `accept`.
+            NotFoundError: the document does not exist.
+            OutageError: see `accept`, also for the errors below.
+            RetryableError: a retry can succeed.
+            ConflictError: the document has the greatest possible version.
         """
         async with _accept_deadline(1):
             given = await self._versions.allocate_patch(tenant_id, document_id)
@@ -193,7 +204,7 @@ async def _accept_deadline(changes: int) -> AsyncIterator[None]:
             yield
     except TimeoutError as exc:
         raise OutageError(
-            "broker", f"{changes} changes: not held within {ACCEPT_TIMEOUT_S:.0f} s"
+            "broker", f"{changes} changes: not published within {ACCEPT_TIMEOUT_S:.0f} s"
         ) from exc
 
 
@@ -207,7 +218,7 @@ def _version_request(sender: str, item: ChangeRequest, now_ns: int) -> VersionRe
     least, room = now_ns, range_from(now_ns)
     if (
         item.occurred_at_ns is not None and item.occurred_at_ns < now_ns + _AHEAD_NS
-    ):  # a clock that is more wrong would keep everything after it from being seen
+    ):  # ignore a wrong clock: a version far in the future would block all later changes
         least, room = item.occurred_at_ns, item.precision_ns
     key = (
         None

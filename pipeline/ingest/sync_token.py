@@ -1,8 +1,8 @@
-"""Tokens of accepted changes: what to wait for. Opaque to clients; they name a document and a
-version, never a tenant.
+"""Sync tokens of accepted changes, opaque to clients. A token contains a document id and a version,
+but no tenant.
 
-A token is no credential: whoever asks is already the tenant. Its check bytes only tell a token from
-nonsense, and from another tenant's.
+A token is not a credential: the request is already authenticated. Its check bytes only detect
+invalid tokens, and those of other tenants.
 """
 
 from __future__ import annotations
@@ -21,34 +21,57 @@ _MAX_LENGTH = 20_000  # of an id of 2,000 bytes that JSON escapes to six each, a
 
 
 def make_sync_token(tenant_id: TenantId, document_id: DocumentId, version: int) -> str:
-    """The token of a version of a document, for `GET /v1/sync/{token}` and `after`."""
+    """Return the token of a version, for `GET /v1/sync/{token}` and `after`.
+
+    Args:
+        tenant_id: owner of the document.
+        document_id: of the document.
+        version: of the change.
+    """
     body = orjson.dumps([document_id, version])
     return base64.urlsafe_b64encode(_check(tenant_id, body) + body).decode().rstrip("=")
 
 
 def read_sync_token(tenant_id: TenantId, token: str) -> tuple[DocumentId, int]:
-    """The document and version that a token names.
+    """Return the document id and version in a token.
+
+    Args:
+        tenant_id: owner of the document.
+        token: from a request.
 
     Raises:
-        NotFoundError: this tenant was never given such a token.
+        NotFoundError: it is not a token of this tenant.
     """
     try:
-        if len(token) > _MAX_LENGTH:
-            raise ValueError("too long")
-        raw = base64.b64decode(
-            token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True
-        )
-        check, body = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
-        if check != _check(tenant_id, body):
-            raise ValueError("check bytes differ")
-        document_id, version = _named(orjson.loads(body))
+        return _parse(tenant_id, token)
     except ValueError as exc:
         raise NotFoundError("no accepted change has this token") from exc
-    return document_id, version
+
+
+def _parse(tenant_id: TenantId, token: str) -> tuple[DocumentId, int]:
+    """Return the document id and version in a token.
+
+    Raises:
+        ValueError: it is not a token of this tenant.
+    """
+    if len(token) > _MAX_LENGTH:
+        raise ValueError("too long")
+    raw = base64.b64decode(
+        token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True
+    )
+    check, body = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
+    if check != _check(tenant_id, body):
+        raise ValueError("check bytes differ")
+    return _named(orjson.loads(body))
 
 
 def _named(body: object) -> tuple[DocumentId, int]:
-    """What the body of a token says; anybody can give a body of their own the right check bytes."""
+    """Return the document id and version in the body of a token. The body is untrusted: anyone can
+    compute check bytes.
+
+    Raises:
+        ValueError: the body is invalid.
+    """
     match body:
         case [str(document_id), int(version)] if (
             type(version) is int

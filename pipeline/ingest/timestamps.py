@@ -1,4 +1,4 @@
-"""Times that senders give, as versions: nanoseconds since 1970, and how exactly they are known."""
+"""Timestamps of senders as versions: nanoseconds since 1970, with their precision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def epoch_ns(at: datetime) -> int:
-    """Nanoseconds since 1970; of what lies before, 0.
+    """Return nanoseconds since 1970; 0 for earlier times.
 
     Args:
         at: aware.
@@ -18,8 +18,8 @@ def epoch_ns(at: datetime) -> int:
 
 
 def precision_ns(at: datetime) -> int:
-    """How many nanoseconds a written time stands for: a second, a millisecond or a microsecond, by
-    the zeros at its end.
+    """Return the precision of a timestamp in nanoseconds: a second, a millisecond or a microsecond,
+    judged by its trailing zeros.
     """
     if at.microsecond == 0:
         return 1_000_000_000

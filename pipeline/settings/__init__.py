@@ -1,4 +1,4 @@
-"""Settings: one description of each, their check, and where they come from."""
+"""Settings: descriptions, validation and loading."""
 
 from livedex.pipeline.settings.settings import Settings, load_settings
 

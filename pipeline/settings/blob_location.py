@@ -1,4 +1,4 @@
-"""Where content waits in object storage, as `LIVEDEX_BLOB_URL` says it."""
+"""The location of content in object storage, from `LIVEDEX_BLOB_URL`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _MAX_PREFIX_BYTES = 500  # of the 1024 bytes of a key; ours take 215
 
 @dataclass(frozen=True, slots=True)
 class BlobLocation:
-    """A place in object storage that belongs to one installation.
+    """A location in object storage that belongs to one installation.
 
     Attributes:
-        bucket: or container; empty for a folder.
-        path: the prefix without slashes around it, or the absolute path of the folder.
+        kind: of the storage.
+        bucket: bucket or container; empty for a folder.
+        path: prefix without leading and trailing slashes, or the absolute path of the folder.
     """
 
     kind: StorageKind
@@ -37,39 +38,41 @@ class BlobLocation:
 
 
 def parse_blob_url(url: str) -> BlobLocation:
-    """Read a URL.
+    """Return the location in a URL.
+
+    Args:
+        url: of the setting.
 
     Raises:
-        ValueError: it names no place; the message says what is allowed and repeats nothing that may
-        be a secret.
+        ValueError: the URL is invalid; the message says what is allowed and shows no secret.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ValueError(f"this is no URL: {_ALLOWED}") from None
+        raise ValueError(f"it is not a URL: {_ALLOWED}") from None
     if parts.scheme not in get_args(StorageKind):
-        raise ValueError(f"{parts.scheme or 'no scheme'} is not offered: {_ALLOWED}")
+        raise ValueError(f"{parts.scheme or 'no scheme'} is not supported: {_ALLOWED}")
     if "@" in parts.netloc:
         raise ValueError(
-            "credentials have no place in the URL: they are read from the variables of the "
-            "storage itself (AWS_…, GOOGLE_…, AZURE_…)"
+            "the URL must not contain credentials: set the variables of the storage (AWS_…, "
+            "GOOGLE_…, AZURE_…)"
         )
     if parts.query or parts.fragment:
         raise ValueError(
-            "nothing may follow the path, and ? and # in a folder's name are written as %3F "
-            f"and %23: {_ALLOWED}"
+            "the URL must end with the path; write ? and # in a folder's name as %3F and %23: "
+            f"{_ALLOWED}"
         )
     if parts.scheme == "file":
         return _folder(parts.netloc, unquote(parts.path))
     if not _BUCKET.fullmatch(parts.netloc):
-        raise ValueError(f"{parts.netloc!r} is no name of a bucket: {_ALLOWED}")
+        raise ValueError(f"{parts.netloc!r} is not a bucket name: {_ALLOWED}")
     path = parts.path.strip("/")
     if (path and not all(map(_is_valid_segment, path.split("/")))) or len(
         path.encode()
     ) > _MAX_PREFIX_BYTES:
         raise ValueError(
-            "the prefix has to be names between single slashes, without . and .., "
-            f"{_MAX_PREFIX_BYTES} bytes at most"
+            "the prefix must consist of names between single slashes, without . and .., and have "
+            f"at most {_MAX_PREFIX_BYTES} bytes"
         )
     return BlobLocation(cast(StorageKind, parts.scheme), parts.netloc, path)
 
@@ -83,7 +86,7 @@ def _folder(host: str, path: str) -> BlobLocation:
         or not path.strip("/")
     ):
         raise ValueError(
-            "a folder is named by its whole path after three slashes: file:///var/lib/livedex"
+            "a folder needs its absolute path after three slashes: file:///var/lib/livedex"
         )
     return BlobLocation("file", "", str(PurePosixPath("/", path.lstrip("/"))))
 

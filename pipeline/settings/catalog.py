@@ -1,5 +1,5 @@
-"""Describe each setting once: its check, its default and its text, from which documentation,
-compose file and hints are made.
+"""One description of each setting (validation, default, text), from which documentation, compose
+file and error messages are generated.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ def setting_field(
     """Return the field of a setting, for the class body of a settings model.
 
     Args:
-        default: its value where nothing is set.
-        description: what it does, in plain English and Markdown, with its unit; it stands in the
-            documentation as it is.
-        shown: what the documentation shows as the default, where that is not the value itself.
-        bounds: as of `pydantic.Field`.
+        default: value if the setting is not set.
+        description: effect and unit, in Markdown; the documentation contains it verbatim.
+        shown: default for the documentation, if it differs from the value.
+        **bounds: of `pydantic.Field`.
     """
     return Field(
         default=default,
@@ -36,16 +35,16 @@ def setting_field(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, as users know it.
+    """A setting as users see it.
 
     Attributes:
         variable: the environment variable, such as `LIVEDEX_CHUNK_SIZE`.
         key: the name in `livedex.toml`, such as `chunk_size`.
-        default: as the documentation shows it; empty where there is none.
+        default: as the documentation shows it; empty: no default.
         description: Markdown, one paragraph.
-        group: the settings that it belongs to, such as `kafka`; empty for the rest.
-        choices: the values that there are, where these are few.
-        secret: its value must not be shown.
+        group: to which it belongs, such as `kafka`; empty: no group.
+        choices: allowed values; empty: not limited to a list.
+        secret: whether its value must not be shown.
     """
 
     variable: str
@@ -64,13 +63,13 @@ def list_settings(
     groups: Mapping[str, type[BaseModel]],
     without: Sequence[str] = (),
 ) -> list[Setting]:
-    """Return every setting of a model, in the order in which they are declared, those of its groups
-    last.
+    """Return the settings of a model in the order of their declaration, those of groups last.
 
     Args:
+        model: with the settings as fields.
         prefix: of the environment variables.
-        groups: fields that hold settings of their own, by name.
-        without: fields that are no environment variables.
+        groups: models of grouped settings by field name.
+        without: fields that are not environment variables.
     """
     own = [
         _setting(model, name, "", prefix)

@@ -1,7 +1,4 @@
-"""What may be fetched by its URL, and within which time:
-
-`LIVEDEX_FETCH_…`, read once and passed down as values.
-"""
+"""Settings for fetching content by URL: `LIVEDEX_FETCH_…`."""
 
 from __future__ import annotations
 
@@ -16,20 +13,7 @@ MAX_UNEXPECTED_RETRY_S = 180.0
 
 
 class FetchSettings(BaseModel):
-    """Fetching contents by their URL.
-
-    Attributes:
-        enabled: whether anything is fetched; otherwise changes that only say where their content is
-            are refused.
-        allow_hosts: hosts that contents sent with an API key, or over Kafka, may come from though
-            they are not public, as `host` or `host:port`,
-            separated by commas. For a configured system `allow_hosts` of its source says that, and
-            nothing here.
-        timeout_s: for one content, from the name of the host to the last byte.
-        retry_s: for so long at least a content of a configured source is tried again whose server
-            is away, in trouble or asks for patience; `MAX_UNEXPECTED_RETRY_S` at most where it
-            answers that there is nothing, or not for us.
-    """
+    """Settings for fetching content by URL; each field has a description."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -68,7 +52,7 @@ class FetchSettings(BaseModel):
 
     @property
     def hosts(self) -> HostAllowlist:
-        """`allow_hosts` as they are looked at."""
+        """Return `allow_hosts` in parsed form."""
         return _hosts(self.allow_hosts)
 
 

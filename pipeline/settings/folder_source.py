@@ -1,4 +1,4 @@
-"""A watched folder as the settings describe it."""
+"""Settings of a watched folder."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from livedex.pipeline.names import require_unreserved
 from livedex.pipeline.settings.globs import glob_problem
 
 MAX_SOURCE_NAME_LENGTH = 200
-"""Characters of the name of a source."""
+"""Maximum characters of the name of a source."""
 
 
 class FolderSource(BaseModel):
-    """A watched folder, as a `[[source]]` of kind `folder`.
+    """A `[[source]]` of kind `folder`: a watched folder.
 
     Attributes:
-        include, exclude: globs relative to the folder; `include` empty means every format that can
-        be read.
-        metadata: given to each of its documents; a document's own front matter wins.
-        acl: the principals that may read its documents; None: everybody of the tenant, empty:
-            nobody.
+        kind: `folder`.
+        name: of the source, without slashes.
+        path: of the folder.
+        tenant: owner of the documents.
+        collection: of the documents.
+        include: globs relative to the folder; empty: all supported formats.
+        exclude: globs relative to the folder.
+        metadata: of each document; the front matter of a document takes precedence.
+        acl: principals that may read the documents; None: the whole tenant; empty: no principal.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,4 +1,4 @@
-"""Globs in the settings, those of `.gitignore`: which of them nothing could ever match."""
+"""Validation of globs in the settings, which have the syntax of `.gitignore`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ _NOWHERE = re.compile(
 
 
 def glob_problem(name: str, globs: Sequence[str]) -> str | None:
-    """What is wrong with a list of globs on relative paths; None: nothing.
+    """Return what is wrong with globs for relative paths; None: nothing.
 
     Args:
         name: of the setting.
+        globs: its value.
     """
     for glob in globs:
         if not glob.strip() or glob.startswith("#") or _NOWHERE.search(glob):
             return (
-                f"{name} holds a glob that nothing matches: they are relative to the top, as in "
-                f'{name} = ["guides/**"]'
+                f"{name} contains a glob that matches no path: globs are relative to the top "
+                f'folder, as in {name} = ["guides/**"]'
             )
     if globs and all(len(glob) > 1 and glob.startswith("!") for glob in globs):
-        return f"{name} holds nothing but exceptions (!): name first what they are exceptions from"
+        return f"{name} contains only exceptions (!): add the globs to which they apply first"
     return None

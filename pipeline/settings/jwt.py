@@ -1,7 +1,4 @@
-"""Whose tokens are honoured beside API keys:
-
-`LIVEDEX_JWT_…`, read once and passed down as values.
-"""
+"""Settings for authentication with JWTs: `LIVEDEX_JWT_…`."""
 
 from __future__ import annotations
 
@@ -14,19 +11,10 @@ from livedex.pipeline.settings.catalog import setting_field
 
 
 class JwtSettings(BaseModel):
-    """An issuer of tokens (RFC 7519), by the keys that it publishes.
+    """Settings of a token issuer (RFC 7519); each field has a description.
 
-    Attributes:
-        jwks_url: where its public keys stand (RFC 7517); None: no tokens are honoured.
-        issuer: what `iss` of its tokens says.
-        audience: what `aud` of the tokens for this service says, or holds.
-        tenant_claim: whose data a token opens. A claim within another is named with dots, as in
-            `app.tenant`.
-        scopes_claim: what it allows: a list, or words in one string; names that are no scopes are
-            passed over.
-        principals_claim: on whose behalf it asks: a list, or one name; names that cannot be
-            principals are passed over. None: on nobody's, so that
-            a token sees only documents without rights, unless its scopes open all.
+    `jwks_url` is the URL of the issuer's public keys (RFC 7517). Unknown scopes and invalid
+    principals in a token are ignored.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,21 +48,21 @@ class JwtSettings(BaseModel):
         if parts.scheme == "http" and _is_here(parts.hostname or ""):
             return value
         raise ValueError(
-            "the keys of an issuer are fetched by https://, or by http:// from this machine: "
-            "anything else could be anybody's"
+            "the URL must begin with https://, or with http:// for a server on this machine: "
+            "without TLS, the keys could be forged"
         )
 
     @model_validator(mode="after")
     def _whole(self) -> JwtSettings:
         if self.jwks_url is not None and (self.issuer is None or self.audience is None):
             raise ValueError(
-                "LIVEDEX_JWT_JWKS_URL needs LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE: "
-                "else tokens for other services would be honoured"
+                "LIVEDEX_JWT_JWKS_URL needs LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE: without "
+                "them, tokens for other services would be accepted"
             )
         if self.jwks_url is None and (self.issuer is not None or self.audience is not None):
             raise ValueError(
-                "LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE need LIVEDEX_JWT_JWKS_URL, "
-                "where the issuer's keys stand"
+                "LIVEDEX_JWT_ISSUER and LIVEDEX_JWT_AUDIENCE need LIVEDEX_JWT_JWKS_URL: set the "
+                "URL of the issuer's keys"
             )
         return self
 

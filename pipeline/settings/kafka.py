@@ -1,4 +1,4 @@
-"""How to reach Apache Kafka: `LIVEDEX_KAFKA_…`, read once and passed down as values."""
+"""Settings for Apache Kafka: `LIVEDEX_KAFKA_…`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 class KafkaSettings(BaseModel):
-    """What stands behind `LIVEDEX_BROKER_URL=kafka://…`.
-
-    Attributes:
-        prefix: before the name of every topic and consumer group, for several installations on one
-            cluster.
-        partitions: of each topic that is made; the most processes a stage can use.
-        replication: of each topic that is made; None: three, or as many as there are brokers.
-        retention_days: how long records are kept; a stage that is away for longer loses what it did
-            not read.
-        session_timeout_s: after which a member of a group that is silent counts as gone.
-        max_poll_interval_s: after which a member that does not poll leaves its group.
-            oauth_token_url, oauth_client_id, oauth_client_secret, oauth_scope: the client
-            credentials grant of OAuth 2.0.
-    """
+    """Settings for `LIVEDEX_BROKER_URL=kafka://…`; each field has a description."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -137,16 +124,19 @@ class KafkaSettings(BaseModel):
 
 
 def check_servers(servers: str) -> None:
-    """Go on only with `HOST:PORT`, separated by commas.
+    """Check a comma-separated list of `HOST:PORT`.
+
+    Args:
+        servers: the list.
 
     Raises:
-        ValueError: one is something else.
+        ValueError: an entry is invalid.
     """
     for server in servers.split(","):
         host, _, port = server.rpartition(":")
         if "@" in server:
             raise ValueError(
-                "a user in it: write kafka://HOST:9092[,HOST:9092], and set "
+                "it must not contain a user: use kafka://HOST:9092[,HOST:9092], and set "
                 "LIVEDEX_KAFKA_SASL_USERNAME and …_PASSWORD"
             )
         if (
@@ -157,7 +147,6 @@ def check_servers(servers: str) -> None:
             or (":" in host and host[0] + host[-1] != "[]")
         ):
             raise ValueError(
-                f"{mask_credentials(server)!r} is no HOST:PORT: write "
-                "kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an address of "
-                "IPv6"
+                f"{mask_credentials(server)!r} is not HOST:PORT: use "
+                "kafka://HOST:9092[,HOST:9092], and [2001:db8::1]:9092 for an IPv6 address"
             )

@@ -14,18 +14,16 @@ _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_settings_file(path: Path, *, prefix: str, groups: Collection[str]) -> dict[str, Any]:
-    """Return what a settings file holds, with the names of settings without their prefix and groups
-    as tables.
+    """Return the contents of a settings file, with names without their prefix, and groups as
+    tables.
 
     Args:
-        path: of the file; one that is not there holds nothing. A byte-order mark of UTF-8 is
-            skipped.
-        prefix: that names may have, as in the environment.
-        groups: settings whose names begin alike: `kafka_prefix = "a"` is the same as `[kafka]` with
-            `prefix = "a"`.
+        path: of the file; a missing file is empty. A UTF-8 byte-order mark is ignored.
+        prefix: optional prefix of names, as in the environment.
+        groups: names of groups: `kafka_prefix = "a"` equals `[kafka]` with `prefix = "a"`.
 
     Raises:
-        ConfigError: it cannot be read, or is no TOML.
+        ConfigError: the file cannot be read, or is not TOML.
     """
     try:
         content = tomllib.loads(_text(path))
@@ -61,6 +59,6 @@ def _check_kinds(path: Path, flat: dict[str, Any]) -> None:
     for source in sources if isinstance(sources, list) else []:
         if isinstance(source, dict) and source.get("kind", "folder") not in ("folder", "webhook"):
             raise ConfigError(
-                f"{path}: a source of kind {source.get('kind')!r} is none: use kind = "
+                f"{path}: unknown kind {source.get('kind')!r} of a source: use kind = "
                 '"folder" or kind = "webhook"'
             )

@@ -1,4 +1,6 @@
-"""Tell settings of the environment from misspelt ones, and from variables that others set there."""
+"""Finds settings in the environment, and reports misspelled names. Variables of Kubernetes services
+are ignored.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,10 @@ _SYNONYMS = {
     "LOGLEVEL": "LOG_LEVEL",
     "MULTI_TENANT": "TENANT_SCOPED",
 }
-"""What else settings are called, without their prefix."""
+"""Common wrong names of settings, without their prefix."""
 
 _CLIENT_VARIABLES = {"KEY", "MCP_KEY"}
-"""What commands read that call an API, without the prefix: no settings of the index."""
+"""Variables of API clients, without the prefix: they are not settings of the index."""
 
 _SERVICE = re.compile(
     r"_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|"
@@ -37,11 +39,11 @@ _SERVICE_URL = re.compile(r"(?:tcp|udp|sctp)://")
 
 
 def is_service_variable(name: str, value: str) -> bool:
-    """Return whether a variable is one that Kubernetes sets for a service
-    (`LIVEDEX_PORT=tcp://10.0.0.1:8700`, `LIVEDEX_SERVICE_HOST`).
+    """Return whether Kubernetes set a variable for a service (`LIVEDEX_PORT=tcp://10.0.0.1:8700`,
+    `LIVEDEX_SERVICE_HOST`).
 
-    Source: Kubernetes, "Service", section "Environment variables". They carry the name of the
-    service, which may be `livedex` or begin with it.
+    Source: Kubernetes, "Service", section "Environment variables". The names begin with the name of
+    the service, which may begin with `livedex`.
     """
     return _SERVICE.search(name) is not None or (
         _SERVICE_PORT.search(name) is not None and _SERVICE_URL.match(value) is not None
@@ -51,16 +53,16 @@ def is_service_variable(name: str, value: str) -> bool:
 def settings_from_environment(
     environment: Mapping[str, str], *, prefix: str, known: Collection[str]
 ) -> tuple[dict[str, str], str | None]:
-    """Return the variables that are settings, and what is wrong with the first one that is none.
+    """Return the settings in the environment, and the problem with the first unknown one.
 
     Args:
         environment: names and values.
-        prefix: that the names of settings begin with.
-        known: the names of all settings.
+        prefix: of settings.
+        known: names of all settings.
 
     Returns:
-        The settings that are not empty, by their name in capital letters, and a problem in one
-        line, or None.
+        The settings that are not empty, by upper-case name, and a problem in one line; None: no
+        problem.
     """
     found: dict[str, str] = {}
     problem: str | None = None
@@ -83,5 +85,5 @@ def _unknown(name: str, prefix: str, known: Collection[str]) -> str:
     inner = name.upper().removeprefix(prefix)
     meant = nearest_name(inner, [each.removeprefix(prefix) for each in sorted(known)], _SYNONYMS)
     if meant is not None:
-        return f"{name} is no setting: did you mean {prefix}{meant}?"
-    return f"{name} is no setting: remove it, or use one of {', '.join(sorted(known))}"
+        return f"{name} is not a setting: did you mean {prefix}{meant}?"
+    return f"{name} is not a setting: remove it, or use one of {', '.join(sorted(known))}"

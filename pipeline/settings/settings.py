@@ -31,6 +31,7 @@ from pydantic_settings import (
 from livedex.pipeline.chunking import check_chunk_sizes
 from livedex.pipeline.errors import ConfigError
 from livedex.pipeline.http.host_names import HostNames, Origins
+from livedex.pipeline.model import DEFAULT_MAX_DOCUMENT_BYTES
 from livedex.pipeline.runtime.credential_masking import mask_credentials
 from livedex.pipeline.settings.blob_location import parse_blob_url
 from livedex.pipeline.settings.catalog import Setting, list_settings, setting_field
@@ -52,7 +53,7 @@ _GROUPS: dict[str, type[BaseModel]] = {
     "jwt": JwtSettings,
     "fetch": FetchSettings,
 }
-"""Settings whose names begin alike, by how they begin."""
+"""Models of grouped settings, by the prefix of their names."""
 
 
 def _kind(source: object) -> str:
@@ -67,7 +68,7 @@ _TABLES: TableModels = {
     "source": {"folder": FolderSource, "webhook": WebhookSource},
     "subscriber": {"": SubscriberSettings},
 }
-"""Lists of tables, which stand in the file alone."""
+"""Lists of tables, which only the file can contain."""
 
 Source = Annotated[
     Annotated[FolderSource, Tag("folder")] | Annotated[WebhookSource, Tag("webhook")],
@@ -76,10 +77,7 @@ Source = Annotated[
 
 
 class Settings(BaseSettings):
-    """Everything that can be set.
-
-    Each field has a description, from which docs/settings.md is generated.
-    """
+    """All settings. Each field has a description, from which docs/settings.md is generated."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -133,20 +131,20 @@ class Settings(BaseSettings):
     embedder_api_key: SecretStr | None = setting_field(None, "API key of the embedding provider")
     prices: Path | None = setting_field(
         None,
-        "TOML file with prices of embedding models, which win over the list prices in the package: "
+        "TOML file with prices of embedding models, which override the list prices in the package: "
         "`[[price]]` tables with `model` (as `LIVEDEX_EMBEDDER` names it) and "
         "`usd_per_million_tokens`",
         shown="list prices",
     )
     confirm_above_usd: float = setting_field(
         1.0,
-        "Price of a first load in US dollars above which `livedex up` asks before it embeds, or "
-        "needs `--yes` without a terminal",
+        "Price of an initial load in US dollars above which `livedex up` asks for confirmation; "
+        "without a terminal it needs `--yes`",
         ge=0,
     )
     reranker: str | None = setting_field(
         None,
-        "Model that orders the best hits anew where a search asks for it: `cohere:MODEL`, "
+        "Model that reranks the best hits of searches with `rerank`: `cohere:MODEL`, "
         "`jina:MODEL`, `voyage:MODEL`, or `tei` (text-embeddings-inference)",
         shown="none",
     )
@@ -193,14 +191,14 @@ class Settings(BaseSettings):
         0, "Maximum characters of whole sentences that a chunk repeats from the previous one"
     )
     max_document_bytes: int = setting_field(
-        67_108_864,
+        DEFAULT_MAX_DOCUMENT_BYTES,
         "Maximum size of a document in bytes. A larger document gets the state `too_large`",
         ge=1,
     )
     keep_unused_days: float = setting_field(
         30,
-        "Days for which passages and vectors are kept after the last document that used them "
-        "is gone. A document that comes back within this time embeds nothing",
+        "Days for which passages and vectors are kept after the last document that uses them "
+        "is deleted. A document that reappears within this time embeds nothing",
         ge=0,
         le=36_500,
     )
@@ -225,23 +223,22 @@ class Settings(BaseSettings):
     )
     read_timeout_s: float = setting_field(
         10,
-        "Seconds that the database statements of a search or another read may take. A longer "
-        "read is answered with 503",
+        "Maximum seconds for the database statements of a search or another read. A longer "
+        "read gets a 503 response",
         gt=0,
         le=600,
     )
     tenant_share: float = setting_field(
         0.15,
-        "Share of the machine's processors that the work of one tenant may take in a process "
-        "while other tenants are active in it."
-        " A tenant that is alone is not limited",
+        "Share of the machine's processors that one tenant may use in a process while other "
+        "tenants are active in it. A single active tenant is not limited",
         gt=0,
         le=1,
     )
     allowed_hosts: HostNames = setting_field(
         "",
-        "Host names that requests may name, separated by commas; `*.example.org` allows "
-        "every name below it. If set, it also applies to requests with a key",
+        "Allowed host names of requests, separated by commas; `*.example.org` allows all names "
+        "below it. If set, it also applies to requests with a key",
         shown="loopback names and addresses, and the name in `--host`",
     )
     cors_origins: Origins = setting_field(
@@ -290,23 +287,23 @@ class Settings(BaseSettings):
 
     @property
     def searched_metadata_keys(self) -> tuple[str, ...]:
-        """The keys of `searched_metadata`, each once."""
+        """Return the distinct keys of `searched_metadata`."""
         keys = (key.strip() for key in self.searched_metadata.split(","))
         return tuple(dict.fromkeys(key for key in keys if key))
 
     @property
     def folders(self) -> tuple[FolderSource, ...]:
-        """The sources that are folders."""
+        """Return the sources of kind `folder`."""
         return tuple(source for source in self.source if isinstance(source, FolderSource))
 
     @property
     def webhooks(self) -> tuple[WebhookSource, ...]:
-        """The sources that send."""
+        """Return the sources of kind `webhook`."""
         return tuple(source for source in self.source if isinstance(source, WebhookSource))
 
     @property
     def kafka_servers(self) -> tuple[str, ...]:
-        """`host:port` of Kafka's brokers to ask first; empty where the broker is PostgreSQL."""
+        """Return Kafka's bootstrap servers as `host:port`; empty: the broker is PostgreSQL."""
         return (
             tuple(self.broker_url.removeprefix(KAFKA_SCHEME).split(","))
             if self.broker_url.startswith(KAFKA_SCHEME)
@@ -322,7 +319,7 @@ class Settings(BaseSettings):
             check_servers(value.removeprefix(KAFKA_SCHEME))
             return value
         raise ValueError(
-            f"{mask_credentials(value)!r} is no broker: use postgres, or "
+            f"{mask_credentials(value)!r} is not supported: use postgres, or "
             "kafka://HOST:9092[,HOST:9092]"
         )
 
@@ -330,7 +327,7 @@ class Settings(BaseSettings):
     @classmethod
     def _known_store(cls, value: str) -> str:
         if value != "pgvector":
-            raise ValueError(f"{value!r} is not offered: use pgvector")
+            raise ValueError(f"{value!r} is not supported: use pgvector")
         return value
 
     @field_validator("blob_url")
@@ -351,16 +348,12 @@ class Settings(BaseSettings):
         seen: set[str] = set()
         for source in self.webhooks:
             if source.name in seen or (source.tenant, source.name) in folders:
-                raise ValueError(
-                    f"two sources are called {source.name}: give one of them another name"
-                )
+                raise ValueError(f"two sources have the name {source.name}: rename one of them")
             seen.add(source.name)
         names = [subscriber.name for subscriber in self.subscriber]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(
-                    f"two subscribers are called {name}: give one of them another name"
-                )
+                raise ValueError(f"two subscribers have the name {name}: rename one of them")
         return self
 
     @classmethod
@@ -372,10 +365,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over what is passed in, and that is what stands in the file.
-
-        Variables that are no settings are not read.
-        """
+        """Give the environment precedence over arguments, which contain the settings file."""
         assert isinstance(env_settings, EnvSettingsSource)
         settings, _ = settings_from_environment(os.environ, prefix=PREFIX, known=setting_names())
         env_settings.env_vars = {name.lower(): value for name, value in settings.items()}
@@ -383,24 +373,24 @@ class Settings(BaseSettings):
 
 
 def catalog() -> list[Setting]:
-    """Return every setting that is an environment variable, with its default and description."""
+    """Return all settings that are environment variables, with defaults and descriptions."""
     return list_settings(Settings, prefix=PREFIX, groups=_GROUPS, without=tuple(_TABLES))
 
 
 def setting_names() -> set[str]:
-    """Return the environment variable of every setting."""
+    """Return the environment variables of all settings."""
     return {each.variable for each in catalog()}
 
 
 def load_settings(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings of a working folder.
+    """Return the settings from the environment and the `livedex.toml` of a folder.
 
     Args:
-        folder: where `livedex.toml` may stand.
-        environment: checked for misspelt names; default: the process's.
+        folder: that may contain `livedex.toml`.
+        environment: checked for misspelled names; default: that of the process.
 
     Raises:
-        ConfigError: an unknown name, or a value without sense; one line that names it.
+        ConfigError: a name is unknown, or a value is invalid; the message is one line.
     """
     names = setting_names()
     _, unknown = settings_from_environment(

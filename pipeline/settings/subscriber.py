@@ -1,6 +1,4 @@
-"""What a `[[subscriber]]` says: who is told outside of what becomes of documents, where, and what
-it is signed with.
-"""
+"""Settings of a `[[subscriber]]`: events, URL and signing secrets of webhook notifications."""
 
 from __future__ import annotations
 
@@ -24,19 +22,20 @@ NotificationKind = Literal["synced", "deleted", "dead"]
 
 
 class SubscriberSettings(BaseModel):
-    """Somebody who is told.
+    """A subscriber to changes of documents.
 
     Attributes:
-        url: where; None: it reads for itself.
-        secret_env: the environment variables that hold the secrets; several while one is being
-            changed: all of them sign.
-        events: what it wants to know.
-        tenant: whose documents.
+        name: of the subscriber, without slashes.
+        url: that receives notifications; None: the subscriber polls.
+        secret_env: environment variables with the signing secrets; several during a rotation: each
+            signs.
+        events: kinds of notifications.
+        tenant: owner of the documents.
         collection: only documents in, entering or leaving these; empty: all.
-        allow_hosts: hosts that may be told though they are private, as `host` or `host:port`; these
-            alone also without TLS.
-        attempts: at telling it one thing, before that is a dead letter.
-        keep_days: how long something waits for it at most.
+        allow_hosts: private hosts that may receive notifications, as `host` or `host:port`; only
+            these may be used without TLS.
+        attempts: deliveries of a notification before it becomes a dead letter.
+        keep_days: maximum age of a pending notification in days.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -68,11 +67,11 @@ class SubscriberSettings(BaseModel):
                 if name in self.model_fields_set
             ]
             if given:
-                raise ValueError(f"subscriber {self.name}: {given[0]} is of no use without a url")
+                raise ValueError(f"subscriber {self.name}: {given[0]} has no effect without a url")
         elif not self.secret_env:
             raise ValueError(
-                f"subscriber {self.name}: what is sent is signed: name the variable that "
-                "holds the secret as secret_env"
+                f"subscriber {self.name}: notifications need a signature: set secret_env to the "
+                "environment variable with the secret"
             )
         else:
             self._check_place(hosts)
@@ -80,12 +79,12 @@ class SubscriberSettings(BaseModel):
 
     @property
     def hosts(self) -> HostAllowlist:
-        """`allow_hosts` as they are looked at."""
+        """Return `allow_hosts` in parsed form."""
         return HostAllowlist(self.allow_hosts)
 
     @property
     def place(self) -> ParsedUrl:
-        """Where it is told; only of one that has a URL."""
+        """Return its parsed URL; only for a subscriber with a URL."""
         assert self.url is not None
         return parse_url(self.url.get_secret_value())
 
@@ -93,27 +92,25 @@ class SubscriberSettings(BaseModel):
         try:
             place = self.place
         except ValueError as exc:
-            raise ValueError(
-                f"subscriber {self.name}: its url is none that can be told: {exc}"
-            ) from None
+            raise ValueError(f"subscriber {self.name}: its url is invalid: {exc}") from None
         if place.scheme == "http" and not hosts.names(place.host, place.port):
             raise ValueError(
-                f"subscriber {self.name}: what is told goes over https, or to a host that "
-                "its allow_hosts names"
+                f"subscriber {self.name}: its url must use https, or a host in its allow_hosts"
             )
 
 
 def signing_keys(
     subscriber: SubscriberSettings, environment: Mapping[str, str] | None = None
 ) -> tuple[bytes, ...]:
-    """The keys that sign what a subscriber is sent.
+    """Return the keys that sign the notifications of a subscriber.
 
     Args:
-        environment: default: the process's.
+        subscriber: with the names of the variables.
+        environment: default: that of the process.
 
     Raises:
-        ConfigError: one of its variables is not set, or holds no secret of Standard Webhooks; what
-        it holds is not repeated.
+        ConfigError: a variable is not set, or is not a Standard Webhooks secret; the message does
+            not show its value.
     """
     values = os.environ if environment is None else environment
     return tuple(
@@ -124,26 +121,29 @@ def signing_keys(
 def _key(subscriber: str, variable: str, secret: str) -> bytes:
     if not secret:
         raise ConfigError(
-            f"subscriber {subscriber}: {variable} is not set: put a secret there, as in {_MAKE_ONE}"
+            f"subscriber {subscriber}: {variable} is not set: set it to the output of {_MAKE_ONE}"
         )
     try:
         return decode_secret(secret)
     except ValueError as exc:
         raise ConfigError(
-            f"subscriber {subscriber}: {variable} is {exc}: make one with {_MAKE_ONE}"
+            f"subscriber {subscriber}: {variable} is {exc}: create one with {_MAKE_ONE}"
         ) from None
 
 
 def generate_secret() -> str:
-    """Return a new secret of Standard Webhooks."""
+    """Return a new Standard Webhooks secret."""
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def decode_secret(secret: str) -> bytes:
-    """Return the key that a secret of Standard Webhooks holds.
+    """Return the key in a Standard Webhooks secret.
+
+    Args:
+        secret: `whsec_` and Base64.
 
     Raises:
-        ValueError: it holds none; what it holds is not repeated.
+        ValueError: the secret is invalid; the message does not show it.
     """
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
@@ -151,7 +151,7 @@ def decode_secret(secret: str) -> bytes:
         key = b""
     if len(key) not in _KEY_BYTES:
         raise ValueError(
-            f"no secret of Standard Webhooks ({SECRET_PREFIX} and 24 to 64 bytes in Base64)"
+            f"not a Standard Webhooks secret ({SECRET_PREFIX} and 24 to 64 bytes in Base64)"
         )
     return key
 

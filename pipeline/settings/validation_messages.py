@@ -1,6 +1,4 @@
-"""What is wrong with the settings, in one line: whose setting, which, what is allowed, and what
-was probably meant.
-"""
+"""One-line messages for invalid settings: which setting, what is allowed, and the probable name."""
 
 from __future__ import annotations
 
@@ -13,15 +11,15 @@ from pydantic_core import ErrorDetails
 from livedex.pipeline.runtime.name_suggestions import did_you_mean, nearest_name
 
 TableModels = Mapping[str, Mapping[str, type[BaseModel]]]
-"""Lists of tables in the file, by name; of each, the models of its entries by their `kind`, ""
-where there is one kind alone.
+"""Lists of tables in the file by name, each with the models of its entries by `kind` ("" if there
+is only one kind).
 """
 
 _SECRET = ("key", "url", "secret", "token")
 _PATTERNS = {
-    "name": "is a text without slashes",
-    "header": "is the name of a header, of letters, digits and hyphens",
-    "base_url": "begins with http:// or https://, and has neither ? nor #",
+    "name": "must be a text without slashes",
+    "header": "must be the name of a header, of letters, digits and hyphens",
+    "base_url": "must begin with http:// or https://, and contain neither ? nor #",
 }
 _NO_TABLE = ("dict_type", "model_type", "model_attributes_type")
 _LISTS = frozenset({"tuple_type", "list_type", "principals"})
@@ -37,33 +35,36 @@ def first_error_message(
     known: Sequence[str],
     tables: TableModels,
 ) -> str:
-    """The first problem that was found.
+    """Return the message for the first problem.
 
     Args:
-        file: what was read from the file.
+        exc: of the settings model.
+        file: contents of the settings file.
         prefix: of environment variables.
-        groups: settings whose names begin alike.
-        known: every setting that is in no table.
+        groups: names of groups.
+        known: all settings outside of tables.
+        tables: lists of tables in the file.
     """
-    # a misspelt one is missing, too
+    # report misspelled settings first: a misspelled setting is also missing
     problem = min(exc.errors(include_url=False), key=lambda each: each["type"] == "missing")
     place = list(problem["loc"])
     if not place or (len(place) == 1 and place[0] in groups):
         return (
-            f"{place[0]} is a table: write [{place[0]}]"
+            f"{place[0]} must be a table: write [{place[0]}]"
             if place and problem["type"] in _NO_TABLE
             else _plain(problem)
         )
     if len(place) > 1 and place[0] in tables and isinstance(place[1], int):
         return _of_entry(problem, str(place[0]), place[1], place[2:], file, tables)
     if place[0] in tables:
-        return f"{place[0]} is a list of tables: write [[{place[0]}]]"
+        return f"{place[0]} must be a list of tables: write [[{place[0]}]]"
     whole = [str(part) for part in place]
     if problem["type"] == "extra_forbidden":
-        return f"{'_'.join(whole)} is no setting{_meant('_'.join(whole), known, groups, tables)}"
+        unknown = "_".join(whole)
+        return f"{unknown} is not a setting{_meant(unknown, known, groups, tables)}"
     return (
         f"{prefix}{'_'.join(whole).upper()}: "
-        f"{_plain(problem).replace('Input should be', 'it has to be')}{_given(problem, whole)}"
+        f"{_plain(problem).replace('Input should be', 'it must be')}{_given(problem, whole)}"
     )
 
 
@@ -88,7 +89,7 @@ def _of_entry(
     file: Mapping[str, Any],
     tables: TableModels,
 ) -> str:
-    """Of one entry of a list of tables, by its name."""
+    """Return the message for an entry of a list of tables, which names the entry."""
     entries = file.get(table)
     entry = entries[n] if isinstance(entries, list) and n < len(entries) else None
     name = entry.get("name") if isinstance(entry, dict) else None
@@ -101,7 +102,7 @@ def _of_entry(
         return said
     if not place:
         return (
-            f"{whose} is a table: write [[{table}]]"
+            f"{whose} must be a table: write [[{table}]]"
             if problem["type"] in _NO_TABLE
             else f"{whose}: {said}"
         )
@@ -109,7 +110,7 @@ def _of_entry(
     shown = ".".join(str(part + 1 if isinstance(part, int) else part) for part in place)
     if problem["type"] == "extra_forbidden":
         return (
-            f"{whose}: {shown} is no "
+            f"{whose}: {shown} is not a "
             f"setting{_known(_fields(kinds[kind], place[:-1]), field, kinds, kind)}"
         )
     return (
@@ -118,7 +119,7 @@ def _of_entry(
 
 
 def _fields(model: type[BaseModel], path: Sequence[int | str]) -> Sequence[str]:
-    """The settings that there are at a place of a model."""
+    """Return the settings at a path of a model."""
     for part in path:
         found = model.model_fields.get(str(part))
         inner = _models(found.annotation) if found else []
@@ -142,38 +143,38 @@ def _known(
     for other, model in kinds.items():
         if other != kind and given in model.model_fields and given not in fields:
             return f' of kind = "{kind}", but of kind = "{other}"'
-    return f"{did_you_mean(given, fields) or ':'} Known are {', '.join(sorted(fields))}"
+    return f"{did_you_mean(given, fields) or ':'} Known settings: {', '.join(sorted(fields))}"
 
 
 def _what(problem: ErrorDetails, place: Sequence[int | str]) -> str:
-    """What is wrong with one setting, as the end of a sentence."""
+    """Return what is wrong with a setting, as the end of a sentence."""
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "missing":
         return "is missing"
     if kind in _LISTS:
         example = problem["input"] if isinstance(problem["input"], str) else "…"
         return (
-            f'is a list: write ["{example[:_SHOWN_CHARACTERS]}"]'
+            f'must be a list: write ["{example[:_SHOWN_CHARACTERS]}"]'
             if not _is_secret(place)
-            else "is a list"
+            else "must be a list"
         )
     if kind == "too_short":
-        return f"is empty: give at least {context['min_length']}"
+        return f"is empty: set at least {context['min_length']}"
     if kind == "literal_error":
-        return f"is one of {context['expected']}"
+        return f"must be one of {context['expected']}"
     if kind == "string_pattern_mismatch":
-        return _PATTERNS.get(str(place[-1]), "has a form that it cannot have")
+        return _PATTERNS.get(str(place[-1]), "has an invalid format")
     if kind == "string_too_short":
         return "is empty"
     if kind == "string_too_long":
-        return f"has at most {context['max_length']} characters"
+        return f"may have at most {context['max_length']} characters"
     if kind in _NO_TABLE:
-        return "is a table: write { name = value }"
+        return "must be a table: write { name = value }"
     said = _plain(problem)
     return (
-        f"has to be {said.removeprefix('Input should be ')}"
+        f"must be {said.removeprefix('Input should be ')}"
         if said.startswith("Input should be ")
-        else f"is wrong: {said}"
+        else f"is invalid: {said}"
     )
 
 
@@ -186,8 +187,8 @@ def _is_secret(place: Sequence[int | str]) -> bool:
 
 
 def _given(problem: ErrorDetails, place: Sequence[str]) -> str:
-    """The value, unless it may be a secret."""
+    """Return the value for the message; empty if it may be a secret."""
     given = problem.get("input")
     if not isinstance(given, str | int | float) or problem["type"] in _LISTS or _is_secret(place):
         return ""
-    return f" (given: {repr(given)[:_SHOWN_CHARACTERS]})"
+    return f" (got {repr(given)[:_SHOWN_CHARACTERS]})"

@@ -1,4 +1,4 @@
-"""A `[[source]]` of kind `webhook`: sender, signature and mapping of its payloads."""
+"""Settings of a `[[source]]` of kind `webhook`: sender, signature and payload mapping."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _PRESET_SIGNATURES: Mapping[str, dict[str, Any]] = {
     "confluence": {"signature": "hmac", "header": "X-Hub-Signature", "prefix": "sha256="},
     "notion": {"signature": "hmac", "header": "X-Notion-Signature", "prefix": "sha256="},
 }
-"""How the senders of the presets sign, as their documentation has it; `signature` in the file wins.
+"""Signature settings of the presets, from the senders' documentation; the file can override
+them.
 """
 
 
@@ -47,15 +48,21 @@ class WebhookMapping(BaseModel):
     """JMESPath expressions on a payload, or on each of its `items`.
 
     Attributes:
-        items: the list of what changed, where a payload holds several.
-        when: payloads, or items, where it gives nothing, false or empty mean nothing here.
-        document_id: text or whole number.
-        version: whole number, or a time as in RFC 3339.
-        event_id: names the event, so that what comes again is known where there is no version.
-        deleted: true or false; nothing is false.
-        text, url: the content, or where it is; one of them, unless it is deleted.
-        acl: the principals that may read it, a list or one; `*` is everybody, and nothing is what
-            the source says, else nobody.
+        items: list of changes, for payloads with several; None: the payload is one change.
+        when: payloads or items are ignored if it returns null, false or an empty value.
+        document_id: string or integer.
+        version: integer, or a timestamp as in RFC 3339.
+        event_id: id of the event, which detects repeated deliveries without a version.
+        deleted: true or false; null is false.
+        text: the content; exactly one of `text` and `url` is needed, except for a delete.
+        url: of the content.
+        title: of the document.
+        uri: for readers.
+        metadata: JSON object.
+        collection: of the document.
+        mime_type: of the content.
+        acl: principals that may read it, a list or one; `*`: the whole tenant; null: the `acl` of
+            the source, or no principal if the source has none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,28 +87,32 @@ class WebhookSource(BaseModel):
     """A system that sends changes to `POST /v1/hooks/NAME`.
 
     Attributes:
-        tenant, collection, metadata: of its documents; a payload may name another collection and
-        add metadata, never another tenant.
-        acl: the principals that may read its documents; None: everybody of the tenant.
-        secret_env: the environment variables that hold the secret; several while it is being
-            changed. header, prefix, encoding: of a signature of kind `hmac` or `token`; `encoding`
-            of `hmac` alone.
-        preset: what its payloads mean, for systems that are known here; or
-        map: the same in JMESPath.
-        base_url: of the system's API, for presets that get contents there; its host may be private.
-            A bucket's is without the bucket.
-        token_env: the environment variable that holds the token for it, and for nothing else;
-            `ACCESS_KEY_ID:SECRET_ACCESS_KEY` of a bucket.
-        allow_hosts: hosts that contents may come from though they are private, as `host` or
-            `host:port`.
-        branch: of a push; default: the default branch of the repository.
-        repository: pushes of others mean nothing, as `owner/name`, or notifications of other
-            buckets; default: any, so paths must not collide. include, exclude: globs on the paths
-            of a push or the keys of a bucket; `include` empty means every format that can be read.
-        order: `arrival` says that what arrives later is newer, for a map that gives no version:
-            otherwise nobody could tell an old payload that is
-            sent again from a new one.
-        max_bytes: of a payload.
+        kind: `webhook`.
+        name: of the source, without slashes.
+        tenant: owner of the documents; a payload cannot change it.
+        collection: of the documents; a payload may name another one.
+        metadata: of each document; a payload may add more.
+        acl: principals that may read the documents; None: the whole tenant.
+        secret_env: environment variables with the secret; several during a rotation.
+        signature: kind of the signature.
+        header: of a signature of kind `hmac` or `token`.
+        prefix: of the value in the header.
+        encoding: of a signature of kind `hmac`.
+        preset: interpretation of the payloads of a supported system; or
+        map: the interpretation as JMESPath expressions.
+        base_url: of the system's API, from which some presets fetch content; its host may be
+            private. For a bucket: the endpoint without the bucket.
+        token_env: environment variable with the token for `base_url`;
+            `ACCESS_KEY_ID:SECRET_ACCESS_KEY` for a bucket.
+        allow_hosts: private hosts from which content may be fetched, as `host` or `host:port`.
+        branch: of pushes; default: the default branch of the repository.
+        repository: pushes to other repositories (`owner/name`), or notifications of other buckets,
+            are ignored; default: all are used, so their paths must not collide.
+        include: globs on the paths of a push or the keys of a bucket; empty: all supported formats.
+        exclude: globs on the same paths.
+        order: `arrival`: later arrivals are newer, for a map without a version. Then a repeated old
+            payload replaces newer content.
+        max_bytes: maximum size of a payload.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -150,11 +161,11 @@ class WebhookSource(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> WebhookSource:
         if (self.preset is None) == (self.map is None):
-            raise ValueError(f"source {self.name}: give a preset, or a map, and not both")
+            raise ValueError(f"source {self.name}: set either preset or map, not both")
         if self.signature in ("hmac", "token") and self.header is None:
             raise ValueError(
-                f"source {self.name}: a signature of kind {self.signature} needs the name of "
-                "its header"
+                f"source {self.name}: a signature of kind {self.signature} needs header: set the "
+                "name of its header"
             )
         if (
             self.map is not None
@@ -163,14 +174,14 @@ class WebhookSource(BaseModel):
             and self.map.deleted is None
         ):
             raise ValueError(
-                f"source {self.name}: its map says nothing of the content: give it text, or "
-                "url (or deleted, if it only deletes)"
+                f"source {self.name}: its map has no content: add text or url (or deleted, if it "
+                "only deletes)"
             )
         if self.map is not None and self.map.version is None and self.order is None:
             raise ValueError(
-                f"source {self.name}: its map gives no version, so an old payload that is "
-                "sent again would replace a newer one: add version "
-                '(a number that grows, or a time), or say order = "arrival"'
+                f"source {self.name}: its map has no version, so a repeated old payload would "
+                "replace a newer one: add version (an increasing number, or a timestamp), or set "
+                'order = "arrival"'
             )
         return self
 
@@ -198,19 +209,18 @@ class WebhookSource(BaseModel):
             and self.preset in (None, "confluence")
         ):
             raise ValueError(
-                f"source {self.name}: token_env needs base_url: a token is sent to the API "
-                "that it is for, and nowhere else"
+                f"source {self.name}: token_env needs base_url: the token is sent only to this API"
             )
         return self
 
     @property
     def may_fetch(self) -> bool:
-        """Whether contents of it may have to be fetched."""
+        """Return whether some of its content may have to be fetched."""
         return self.map is None or self.map.url is not None
 
     @property
     def requires_fetch(self) -> bool:
-        """Whether nothing of it ever comes with its content."""
+        """Return whether all of its content has to be fetched."""
         return self.may_fetch and (self.map is None or self.map.text is None)
 
     @model_validator(mode="after")
@@ -227,21 +237,20 @@ class WebhookSource(BaseModel):
 def signing_secrets(
     source: WebhookSource, environment: Mapping[str, str] | None = None
 ) -> tuple[SecretStr, ...]:
-    """The secrets that a source signs with; of one whose sender makes them up, those that are
-    there.
+    """Return the signing secrets of a source; if the sender creates them, those that are set.
 
     Args:
-        environment: default: the process's.
+        source: with the names of the variables.
+        environment: default: that of the process.
 
     Raises:
-        ConfigError: one of its variables is not set, or empty: what it sends could not be told from
-        what anybody sends.
+        ConfigError: a variable is not set or empty, so payloads could not be authenticated.
     """
     missing = _unset(source, environment)
     if missing and source.preset not in _SENDER_CREATES_SECRET:
         raise ConfigError(
-            f"source {source.name}: {missing[0]} is not set: put the secret there that the "
-            "sender signs with"
+            f"source {source.name}: {missing[0]} is not set: set it to the signing secret of the "
+            "sender"
         )
     values = os.environ if environment is None else environment
     return tuple(SecretStr(values[name]) for name in source.secret_env if name not in missing)
@@ -250,10 +259,11 @@ def signing_secrets(
 def unset_secret_variables(
     source: WebhookSource, environment: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """The variables for secrets that the sender makes up, and tells once the receiver runs.
+    """Return the unset variables of secrets that the sender creates once the receiver runs.
 
     Args:
-        environment: default: the process's.
+        source: with the names of the variables.
+        environment: default: that of the process.
     """
     return _unset(source, environment) if source.preset in _SENDER_CREATES_SECRET else ()
 

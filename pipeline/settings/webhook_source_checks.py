@@ -1,11 +1,11 @@
-"""Which settings of a `[[source]]` that sends belong to what, and which of their values could never
-match: what is set and changes nothing is an error.
+"""Checks of webhook source settings: a setting without effect, or a value that can never match, is
+an error.
 
-| setting | belongs to |
+| setting | applies to |
 |---|---|
 | `branch` | `github-push`, `gitlab-push` |
 | `repository`, `include`, `exclude` | `github-push`, `gitlab-push`, `s3` |
-| `base_url`, `token_env`, `allow_hosts` | every preset, and a map that gives `url` |
+| `base_url`, `token_env`, `allow_hosts` | every preset, and a map with `url` |
 | `header`, `prefix` | signatures of kind `hmac` and `token` |
 | `encoding` | signatures of kind `hmac` |
 | `order` | a map without `version` |
@@ -54,35 +54,36 @@ def unused_setting_problem(
     gives_url: bool,
     gives_version: bool = False,
 ) -> str | None:
-    """What is wrong with a setting that changes nothing beside the others; None: nothing.
+    """Return the problem with the first setting that has no effect; None: no problem.
 
     Args:
-        given: the settings that are in the file.
-        preset: None where there is a map.
-        gives_url: whether contents may be fetched.
-        gives_version: whether a map does.
+        given: settings in the file.
+        preset: None: the source has a map.
+        signature: kind of the signature.
+        gives_url: whether content may be fetched.
+        gives_version: whether the map has a version.
     """
     if "order" in given and (preset is not None or gives_version):
         return (
-            "order is of no use with "
-            f"{'the preset ' + preset if preset else 'a map that gives a version'}: that orders "
-            "what is sent"
+            "order has no effect with "
+            f"{'the preset ' + preset if preset else 'a map with version'}, which orders the "
+            "changes"
         )
     about = f"the preset {preset}" if preset else "a map"
     for name, presets in _OF_PRESETS.items():
         if name in given and preset not in presets:
-            instead = "; a map leaves payloads out with `when`" if preset is None else ""
+            instead = "; filter payloads with `when` in the map" if preset is None else ""
             return (
-                f"{name} is of no use with {about}: it belongs to "
+                f"{name} has no effect with {about}: it applies to "
                 f"{_listed(presets, 'preset')}{instead}"
             )
     for name in _OF_FETCHING:
         if name in given and not gives_url:
-            return f"{name} is of no use with a map that gives no url: nothing is fetched"
+            return f"{name} has no effect with a map without url: nothing is fetched"
     for name, signatures in _OF_SIGNATURES.items():
         if name in given and signature not in signatures:
             return (
-                f"{name} is of no use with the signature {signature}: it belongs to "
+                f"{name} has no effect with the signature {signature}: it applies to "
                 f"{_listed(signatures, 'signature')}"
             )
     return None
@@ -96,24 +97,25 @@ def unmatchable_value_problem(
     include: Sequence[str],
     exclude: Sequence[str],
 ) -> str | None:
-    """What is wrong with a value that nothing ever matches; None: nothing."""
+    """Return the problem with the first value that can never match; None: no problem."""
     if branch is not None and (branch.startswith("refs/") or _NO_BRANCH.search(branch)):
         bare = branch.removeprefix(_BRANCH)
         instead = "main" if bare.startswith("refs/") or _NO_BRANCH.search(bare) else bare
         return (
-            "branch is the name of one branch, without refs/ and wildcards: write branch = "
+            "branch must be the name of one branch, without refs/ and wildcards: write branch = "
             f'"{instead}"'
         )
     form, wanted = _REPOSITORIES.get(preset or "", (None, ""))
     if repository is not None and form is not None and not form.fullmatch(repository):
-        return f"repository is {wanted}, and no address{_instead(repository, form)}"
+        return f"repository must be {wanted}, not a URL{_instead(repository, form)}"
     if repository is not None and preset != "s3" and repository.endswith(".git"):
-        return f'repository is {wanted}: write repository = "{repository.removesuffix(".git")}"'
+        short = repository.removesuffix(".git")
+        return f'repository must be {wanted}: write repository = "{short}"'
     return glob_problem("include", include) or glob_problem("exclude", exclude)
 
 
 def _instead(repository: str, form: re.Pattern[str]) -> str:
-    """What was probably meant."""
+    """Return a suggestion for the setting; empty: none."""
     bare = _ABOUT.sub("", repository)
     while bare != (again := _ABOUT.sub("", bare)):
         bare = again

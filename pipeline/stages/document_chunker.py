@@ -13,6 +13,7 @@ from livedex.pipeline.events.event import INLINE_LIMIT_BYTES
 from livedex.pipeline.extract import ExtractedText, extract
 from livedex.pipeline.extract.formats import needs_conversion
 from livedex.pipeline.extract.text_formats import file_extension
+from livedex.pipeline.model import DEFAULT_MAX_DOCUMENT_BYTES
 from livedex.pipeline.runtime.tenant_shares import in_thread
 from livedex.pipeline.store.drafts import DraftChunk
 
@@ -30,7 +31,7 @@ class ChunkerConfig:
 
     size: int = 1400
     overlap: int = 0
-    max_bytes: int = 67_108_864
+    max_bytes: int = DEFAULT_MAX_DOCUMENT_BYTES
     text_search_config: str = "english"
 
     @property

@@ -95,13 +95,13 @@ def test_variables_that_kubernetes_sets_for_a_service_are_left_alone(
 def test_the_setting_that_was_meant_is_named(tmp_path: Path, name: str, meant: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_settings(tmp_path, {name: "x"})
-    assert str(refused.value) == f"{name} is no setting: did you mean {meant}?"
+    assert str(refused.value) == f"{name} is not a setting: did you mean {meant}?"
 
 
 def test_what_resembles_no_setting_is_answered_with_all_of_them(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"LIVEDEX_XYZZY is no setting: remove it, or use one of LIVEDEX_ALLOWED_HOSTS, "
+        match=r"LIVEDEX_XYZZY is not a setting: remove it, or use one of LIVEDEX_ALLOWED_HOSTS, "
         r".*LIVEDEX_VECTOR_INDEX_ROWS",
     ):
         load_settings(tmp_path, {"LIVEDEX_XYZZY": "x"})

@@ -86,12 +86,12 @@ def test_without_a_good_secret_nothing_is_sent_and_the_secret_is_not_repeated(
     ("url", "named"),
     [
         ("http://shop.example/", "https"),
-        ("ftp://shop.example/", "none that can be told"),
+        ("ftp://shop.example/", "its url is invalid"),
         ("https://user:hidden@shop.example/", "user"),
-        ("https://127.1/", "none that can be told"),
-        ("https:///hidden", "none that can be told"),
-        ("file:///etc/hidden", "none that can be told"),
-        ("https://shop.example/hid den", "none that can be told"),
+        ("https://127.1/", "its url is invalid"),
+        ("https:///hidden", "its url is invalid"),
+        ("file:///etc/hidden", "its url is invalid"),
+        ("https://shop.example/hid den", "its url is invalid"),
     ],
 )
 def test_a_url_that_cannot_be_told_refuses_to_start_and_is_not_repeated(
@@ -122,7 +122,7 @@ def test_plain_http_is_for_hosts_that_are_named(tmp_path: Path) -> None:
         (NAMED + "keep_days = 0\n", "keep_days"),
         (TOLD + "attempts = 11\n", "attempts"),
         (TOLD + 'allow_hosts = ["http://x"]\n', "HOST"),
-        (TOLD + NAMED, "two subscribers are called shop"),
+        (TOLD + NAMED, "two subscribers have the name shop"),
     ],
 )
 def test_what_makes_no_sense_is_named_in_one_line(tmp_path: Path, text: str, named: str) -> None:

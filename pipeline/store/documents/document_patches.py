@@ -13,6 +13,7 @@ from typing import Any, Literal
 from livedex.pipeline.errors import RejectedError
 from livedex.pipeline.events.merge_patch import patch_attributes
 from livedex.pipeline.model import (
+    MAX_METADATA_BYTES,
     Attributes,
     DocumentId,
     Fence,
@@ -104,17 +105,14 @@ class DocumentPatcher:
         return "kept"
 
 
-_MAX_METADATA_BYTES = 65_536
-
-
 def _check_metadata_size(draft: Draft) -> None:
     import orjson
 
     size = len(orjson.dumps(dict(draft.attributes.metadata)))
-    if size > _MAX_METADATA_BYTES:
+    if size > MAX_METADATA_BYTES:
         raise RejectedError(
             f"{shorten_id(draft.document_id)} v{draft.fence.version}: the patched metadata has "
-            f"{size} bytes as JSON, at most {_MAX_METADATA_BYTES} are allowed",
+            f"{size} bytes as JSON, at most {MAX_METADATA_BYTES} are allowed",
             reason="too_large",
         )
 
