@@ -161,7 +161,7 @@ async def test_remove_and_rename_refuse_what_would_not_last(
     await _watch(indexed, docs)
     with pytest.raises(NotFoundError, match="no source nothing"):
         await command._remove(called, "nothing", None, 60)
-    with pytest.raises(NotFoundError, match="no source docs"):
+    with pytest.raises(NotFoundError, match="source docs not found"):
         await command._remove(called, "docs", "acme", 60)
     with pytest.raises(ConfigError, match="docs is watched"):
         await command._remove(called, "docs", None, 60)
