@@ -131,7 +131,7 @@ async def measure_recall(
                     connection, "nearest_by_index", tenant_id, generation_id, query
                 )
             if expected:
-                shares.append(len(found & expected) / len(expected))
+                shares.append(sum(d <= expected[-1] for d in found) / len(expected))
         measured = RecallMeasurement(ef_search, float(np.mean(shares)) if shares else 1.0)
         if measured.reaches_target or ef_search >= LARGEST_EF_SEARCH:
             return measured
@@ -170,6 +170,10 @@ async def _nearest(
     tenant_id: TenantId,
     generation_id: GenerationId,
     query: HalfVector,
-) -> set[int]:
+) -> list[float]:
+    """Return the distances of the nearest passages, ascending.
+
+    Distances are compared, not passages: of equally near ones any is right.
+    """
     rows = await connection.fetch(sql(statement, generation_id), tenant_id, query, NEAREST)
-    return {row["passage_id"] for row in rows}
+    return [row["distance"] for row in rows]

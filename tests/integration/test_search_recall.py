@@ -100,12 +100,12 @@ async def test_ef_search_rises_until_the_target_is_reached(
 ) -> None:
     tried: list[int] = []
 
-    async def nearest(connection: Any, statement: str, *rest: Any) -> set[int]:
+    async def nearest(connection: Any, statement: str, *rest: Any) -> list[float]:
         if statement == "nearest_exactly":
-            return set(range(10))
+            return [0.5] * 10
         ef_search = int(await connection.fetchval("show hnsw.ef_search"))
         tried.append(ef_search)
-        return set(range(ef_search // 100))
+        return [0.5] * (ef_search // 100) + [0.6] * (10 - ef_search // 100)
 
     monkeypatch.setattr(recall_monitor, "_nearest", nearest)
     found = await measure_recall(index.database, TENANT, generation_of(index))

@@ -24,11 +24,11 @@ order by n.passage_id;
 
 -- name: nearest_exactly
 -- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages
-select v.passage_id from {vectors} v where v.tenant_id = $1 order by (v.embedding <=> $2) + 0, v.passage_id limit $3;
+select (v.embedding <=> $2) + 0 as distance from {vectors} v where v.tenant_id = $1 order by 1 limit $3;
 
 -- name: nearest_by_index
 -- $1 text: tenant  $2 halfvec: query of length 1  $3 integer: passages
-select v.passage_id from {vectors} v where v.tenant_id = $1 order by v.embedding <=> $2 limit $3;
+select v.embedding <=> $2 as distance from {vectors} v where v.tenant_id = $1 order by v.embedding <=> $2 limit $3;
 
 -- name: save_recall
 -- $1 text: tenant  $2 bigint: generation  $3 integer: ef_search  $4 double precision: recall  $5 bigint: passages  $6 bigint: index

@@ -159,7 +159,7 @@ async def test_remove_and_rename_refuse_what_would_not_last(
 ) -> None:
     docs = FolderSource(name="docs", path=indexed.folder)
     await _watch(indexed, docs)
-    with pytest.raises(NotFoundError, match="no source nothing"):
+    with pytest.raises(NotFoundError, match="source nothing not found"):
         await command._remove(called, "nothing", None, 60)
     with pytest.raises(NotFoundError, match="source docs not found"):
         await command._remove(called, "docs", "acme", 60)
