@@ -15,8 +15,10 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from livedex.pipeline.model import DocumentId, TenantId
+from livedex.pipeline.model import DocumentId, ManifestEntry, TenantId
 from livedex.pipeline.store.database import Connection, Database
+from livedex.pipeline.store.documents.chunk_diff import ChunkRow
+from livedex.pipeline.store.drafts import Draft
 from livedex.pipeline.store.keyword_analyzer import ANALYZER_VERSION, analyze_text
 from livedex.pipeline.store.postgres.statements import sql
 
@@ -86,6 +88,43 @@ def section_id(path: Iterable[str]) -> UUID:
     """Return the id of a section, derived from its heading path."""
     joined = _PATH_SEPARATOR.join(path).encode("utf-8", "surrogatepass")
     return UUID(bytes=hashlib.md5(joined, usedforsecurity=False).digest())
+
+
+def fields_of_version(
+    draft: Draft,
+    entries: Sequence[ManifestEntry],
+    before: Any,
+    old: Mapping[int, Sequence[ChunkRow]],
+    settings: FieldSettings,
+) -> DocumentFields:
+    """Describe the fields of a version that becomes visible.
+
+    Args:
+        draft: the version.
+        entries: its chunks in order; none for a deleted one.
+        before: the row of its document, as the fence returned it.
+        old: the chunks that were visible, by number of the document.
+        settings: how fields are indexed.
+    """
+    number, now = before["doc_id"], draft.attributes
+    first = entries[0].passage_id if entries else None
+    first_before = old[number][0].entry.passage_id if old[number] else None
+    are_current = (
+        before["has_fields"]
+        and first is not None
+        and (bool(now.title) or first == first_before)
+        and not settings.metadata_keys
+    )
+    return DocumentFields(
+        number,
+        draft.document_id,
+        now.title,
+        now.metadata,
+        first,
+        frozenset(entry.heading for entry in entries),
+        frozenset(row.entry.heading for row in old[number]) if are_current else None,
+        is_new=before["lacks_fields"],
+    )
 
 
 async def write_fields(

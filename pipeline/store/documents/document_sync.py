@@ -31,8 +31,8 @@ from livedex.pipeline.store.cost_ledger import VersionCost, count_version_costs
 from livedex.pipeline.store.database import Connection
 from livedex.pipeline.store.documents.chunk_diff import ChunkDiff, ChunkRow, diff_chunks
 from livedex.pipeline.store.documents.document_fields import (
-    DocumentFields,
     FieldSettings,
+    fields_of_version,
     write_fields,
 )
 from livedex.pipeline.store.documents.manifests import read_manifests
@@ -171,7 +171,7 @@ async def apply_versions(
     old = await _read_chunk_rows(connection, tenant_id, list(shown)) if shown else {}
     swaps = await _write_chunk_diffs(connection, tenant_id, old, shown) if shown else {}
     changed = [
-        _document_fields(draft, entries, fenced[draft.document_id], old, fields)
+        fields_of_version(draft, entries, fenced[draft.document_id], old, fields)
         for draft, entries in manifests
         if draft.document_id in numbers and not draft.keep
     ]
@@ -360,34 +360,6 @@ async def _apply_fence(
             fields.cut,
         )
     return {DocumentId(row["document_id"]): row for row in rows}
-
-
-def _document_fields(
-    draft: Draft,
-    entries: Sequence[ManifestEntry],
-    before: Any,
-    old: Mapping[int, Sequence[ChunkRow]],
-    settings: FieldSettings,
-) -> DocumentFields:
-    number, now = before["doc_id"], draft.attributes
-    first = entries[0].passage_id if entries else None
-    first_before = old[number][0].entry.passage_id if old[number] else None
-    are_current = (
-        before["has_fields"]
-        and first is not None
-        and (bool(now.title) or first == first_before)
-        and not settings.metadata_keys
-    )
-    return DocumentFields(
-        number,
-        draft.document_id,
-        now.title,
-        now.metadata,
-        first,
-        frozenset(entry.heading for entry in entries),
-        frozenset(row.entry.heading for row in old[number]) if are_current else None,
-        is_new=before["lacks_fields"],
-    )
 
 
 async def _read_chunk_rows(
